@@ -1,4 +1,4 @@
-"""What `dmlpy info` shows: versions, described operators, and this machine's devices with what each runs, or why one is missing."""
+"""The contents of `dmlpy info`: versions, described operators, and this machine's devices with what each runs, or why one is missing."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class Info:
         return asdict(self)
 
     def lines(self) -> list[str]:
-        """As text for people."""
+        """The lines of its text for people."""
         (lowest, lowest_version), (highest, highest_version) = self.feature_levels.items()
         found = [f"{name}: {text}" for name, text in self.versions.items()]
         found += [f"warning: {text}" for text in self.warnings]

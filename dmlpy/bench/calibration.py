@@ -40,7 +40,7 @@ class Calibration:
     def __init__(self, record: Rates, device_name: str, inform: Callable[[str], None]) -> None:
         self._record, self._device_name, self._inform = record, device_name, inform
         self._when: dict[str, float] = {}
-        """When a rate was last measured, by its key."""
+        """The time of each rate's last measurement, by its key."""
         self._worst: dict[str, float] = {}
         """The lowest rate that was measured here, by its key."""
 

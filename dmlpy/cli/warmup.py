@@ -120,7 +120,7 @@ def warmed_table(found: Sequence[Warmed], device: Device | str = "cpu") -> Table
 
 
 def place() -> str:
-    """Where the kernels are cached."""
+    """A phrase that says where kernels are stored, or why they are not."""
     if ImageStore.open() is not None:
         return f"stored in {cache_directory()}"
     chosen = os.environ.get("DMLPY_CACHE_DIR")

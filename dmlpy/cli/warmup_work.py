@@ -1,4 +1,4 @@
-"""What `dmlpy warmup` compiles kernels for: operators of common sizes, by kind."""
+"""The work for which `dmlpy warmup` compiles kernels: operators of common sizes, by kind."""
 
 from __future__ import annotations
 

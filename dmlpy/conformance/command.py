@@ -227,7 +227,7 @@ def run(options: ConformanceOptions, save: Callable[[Record], None], inform: Inf
 
 
 def _runner(options: ConformanceOptions, worker: Worker, level: FeatureLevel, ends: ExitStack) -> Worker | DxDispatch:
-    """Who runs operators; a process of its own is ended with the stack."""
+    """The object that runs operators; if it is a process, the stack ends it."""
     if options.dxdispatch is not None:
         return DxDispatch(options.dxdispatch, level, hardware=options.hardware, limit_s=options.limit_s)
     if not options.pydirectml:

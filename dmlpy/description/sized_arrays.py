@@ -144,7 +144,7 @@ class SizedBytes(bytes):
 
     @property
     def places(self) -> frozenset[int]:
-        """As `SizedArray.places`."""
+        """The places of the array's `SizedArray`."""
         return self.array.places
 
     def at(self, values: Sequence[int]) -> bytes:

@@ -90,7 +90,7 @@ class Device(ABC):
         """The plan for a checked desc, or None if the device does not run this operator."""
 
     def planning_key(self) -> Hashable:
-        """What its plans depend on besides descs and flags: those that were made with another key are not the same."""
+        """The settings on which its plans depend besides descs and flags: plans of different keys differ."""
         return None
 
     def is_element_wise(self, desc: OperatorDesc, plan: Plan) -> bool:

@@ -8,11 +8,11 @@ from dmlpy.directml.names import NAMES
 from dmlpy.messages.naming import did_you_mean
 
 _WITH_COUNTERPARTS = ("DMLCreate", "IDML", "DML_CREATE_DEVICE", "DML_BINDING_", "DML_BUFFER_ARRAY_BINDING")
-"""What the names of interfaces, functions and their arguments begin with."""
+"""Prefixes of the names of interfaces, functions and their arguments."""
 
 
 def unknown_name(name: str) -> str:
-    """What an AttributeError of `dmlpy.directml` says."""
+    """Returns the message of an AttributeError of `dmlpy.directml`."""
     if name.startswith(_WITH_COUNTERPARTS):
         hint: str | None = "the page From DirectML has the counterparts of interfaces and functions"
     else:

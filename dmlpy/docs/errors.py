@@ -35,7 +35,7 @@ MOST_FREQUENT: Mapping[str, str] = {
     "tensor.missing": "a required tensor is not described",
     "array.shape": "an array does not have the sizes of its tensor",
 }
-"""What people meet first: the page begins with these codes."""
+"""The codes that people meet first, with which the page begins."""
 
 _DUMP = "a dump of ONNX Runtime, a binary file, that is damaged or not as ONNX Runtime writes it"
 WITHOUT_EXAMPLE: Mapping[str, str] = {

@@ -246,7 +246,7 @@ class _Reader:
         return part
 
     def _operand(self) -> _Part:
-        """What stands right of a slash or above: an atom with its sign and its powers."""
+        """The operand right of a slash, or an exponent: an atom with its sign and its powers."""
         while self._peek()[0] == "space":
             self._place += 1
         kind, token = self._peek()

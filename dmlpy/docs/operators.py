@@ -178,7 +178,7 @@ def _support(found: Explanation) -> str:
 
 
 def _evidence(found: Explanation) -> str:
-    """What released programs show of the operator, and the types that sources disagree about."""
+    """The facts that released programs show about the operator, and the types that sources disagree about."""
     parts = []
     if found.evidence:
         rows = [

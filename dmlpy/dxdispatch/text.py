@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 MAX_BYTES = 256 * 2**20
 EXPECTED = "a model, a desc or a graph in JSON, a serialized graph, or a model of ONNX (.onnx)"
-"""What the commands read."""
+"""The files that the commands read."""
 MAX_PARTS = 300_000
 """The most objects and arrays in total: each takes some 200 bytes of memory for as few as two characters."""
 MAX_DESC_PARTS = 60_000

@@ -86,7 +86,7 @@ class EagerOperator:
             return found(arrays)
 
     def _prepare(self, given: tuple[Any, ...], others: dict[str, Any], device: Any) -> tuple[Prepared, list[Any]]:
-        """What runs calls like this one, and the operands in the order in which it takes them."""
+        """Returns the prepared operator for calls like this one, and the operands in the order in which it takes them."""
         name = function_name(self._kind)
         members = {self._operands[argument]: others.pop(argument) for argument in [*others] if argument in self._operands}
         positional = dict(zip(self._operands.values(), given, strict=False))
@@ -145,7 +145,7 @@ def _keep(key: Hashable, found: Prepared) -> None:
 
 
 def _operand_key(value: Any, arrays: list[Any]) -> Hashable:
-    """What a call depends on in an operand; its arrays and numbers are appended to `arrays`."""
+    """The properties of an operand on which a call depends; its arrays and numbers are appended to `arrays`."""
     kind: Any = type(value)
     if kind is np.ndarray:
         arrays.append(value)

@@ -46,7 +46,7 @@ class Operand:
 def prepare_call(
     compiled: CompiledOperator, operands: Sequence[Operand], arrays: Sequence[Any], wrap: Callable[[list[Any]], Any]
 ) -> Prepared:
-    """What runs calls like that on these operands."""
+    """Prepares an operator for calls on operands like these."""
     tensors = [*compiled.desc.tensors().values()]
     is_plain = all(type(arrays[operand.index]) is np.ndarray or operand.is_number for operand in operands)
     is_small = sum(tensor.extent_in_bytes for tensor in tensors) + compiled.binding_properties.temporary_resource_size <= MAX_STAGED

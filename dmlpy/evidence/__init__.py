@@ -1,1 +1,1 @@
-"""What released programs show of DirectML beyond its documentation: facts with their sources, and types that sources disagree about."""
+"""Evidence of released programs, beyond DirectML's documentation: facts with their sources, and types that sources disagree about."""

@@ -64,7 +64,7 @@ class Fact:
         return f"from {first} on" if last == NEWEST else first if first == last else f"{first} to {last}"
 
     def verdict(self) -> str:
-        """What dmlpy does about it, as words; empty if it does the same."""
+        """A sentence about dmlpy's behaviour; empty if it does the same."""
         return {"differs": f"dmlpy differs: {self.reason}", "question": f"Not decided: {self.reason}"}.get(self.kind, "")
 
     def line(self) -> str:

@@ -68,7 +68,7 @@ class TypeEntry:
         return " or ".join(sorted(self.types)) + "".join(conditions)
 
     def sentence(self) -> str:
-        """What the two sources say, in one sentence."""
+        """The statements of the two sources, in one sentence."""
         return f"Microsoft's page: no; {self.source.name} {self.says} ({self.file})"
 
 

@@ -171,7 +171,7 @@ class GraphDesc(Struct):
 
     @property
     def origins(self) -> tuple[str, ...]:
-        """Where each node comes from, in words like `at net.py:12`, for messages; empty if unknown.
+        """The origin of each node for messages, such as `at net.py:12`; empty if unknown.
 
         It is not a member: graphs that differ in it are equal, and JSON and pickles leave it out.
         """

@@ -56,11 +56,11 @@ class Difference(_Model):
     desc: dict[str, Any]
     """The smallest of them, as `OperatorDesc.to_dict` writes it."""
     messages: tuple[Text, ...] = ()
-    """What the debug layer says about it, or how far the result is off."""
+    """The debug layer's messages about it, or the error of the result."""
 
 
 class Binding(_Model):
-    """What a dispatch of an operator's sample needs."""
+    """The descriptors and memory that a dispatch of an operator's sample needs."""
 
     descriptors: Count
     temporary_bytes: Count

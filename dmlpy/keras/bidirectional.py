@@ -146,7 +146,7 @@ class Bidirectional(Layer):
         return self._merged(both)
 
     def backward(self, dy: Array, state_gradients: Any = None) -> Array | None:
-        """As `Recurrent.backward`."""
+        """Computes the gradients, as `Recurrent.backward` does."""
         self.layer.input_gradient = self.input_gradient
         return self.layer.run_backward(self._split(dy), state_gradients)
 

@@ -32,7 +32,7 @@ _SUBJECT = "Sequential.to_graph"
 
 
 def model_graph(layers: Sequence[Layer], input_shape: Sequence[int] | None, *, right_padded: bool) -> Graph:
-    """As `Sequential.to_graph`, for built layers, of which there is at least one."""
+    """The graph of `Sequential.to_graph`, of built layers, of which there is at least one."""
     first = layers[0].input_shape
     assert first is not None
     problems = _layer_problems(layers)
@@ -213,7 +213,7 @@ def _activated(activation: OperatorDesc, rows: Expression) -> Expression:
 
 
 def _differs(x: Expression, value: float) -> Expression:
-    """Where elements are another value: 1, elsewhere 0; UINT8."""
+    """UINT8: 1 for each element that differs from a value, else 0."""
     return ops.logical_not(
         ops.logical_equals(x, np.full([1] * len(x.sizes), value, np.int32 if x.data_type.name == "INT32" else np.float32))
     )

@@ -341,7 +341,7 @@ class Layer(ABC):
             return self.called(backend.array(values, self.input_type), given_mask, training=training, **more)
 
     def called(self, x: Array, mask: Array | None, *, training: bool) -> Array:
-        """What a call returns for arrays in the device's memory: the output of `forward`."""
+        """The result of a call for arrays in the device's memory: the output of `forward`."""
         return self.forward(x, mask, training=training)[0]
 
 

@@ -389,7 +389,7 @@ class Recurrent(Layer):
         return self._as_read(y), mask if self.return_sequences else None
 
     def backward(self, dy: Array, state_gradients: Any = None) -> Array | None:
-        """As for every layer; sets `initial_state_gradients`, too.
+        """Computes the gradients, and sets `initial_state_gradients`.
 
         Args:
             dy: the gradient of the output.

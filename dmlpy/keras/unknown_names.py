@@ -23,7 +23,7 @@ _HINTS = {
     "Conv2D": "dmlpy.eager.convolution computes it, outside of a Sequential",
     "BatchNormalization": "dmlpy.nn.batch_norm computes it, outside of a Sequential",
 }
-"""What stands in the place of names of Keras."""
+"""The counterparts of names of Keras."""
 
 _MODEL_HINTS = {
     "export": "dmlpy.onnx.export(model.to_graph()) makes an ONNX model",
@@ -34,7 +34,7 @@ _MODEL_HINTS = {
     "fit_generator": "fit takes a generator",
     "predict_classes": "model.predict(x).argmax(-1)",
 }
-"""What stands in the place of methods of Keras's models."""
+"""The counterparts of methods of Keras's models."""
 
 
 LAYER_REMEDIES = {
@@ -42,7 +42,7 @@ LAYER_REMEDIES = {
     "function": "Activation(name) applies a known function; other layers are classes derived from dmlpy.keras.Layer",
     "str": "give a layer, such as Dense(10) or Activation('relu')",
 }
-"""What to add in the place of other objects, by the name of their class."""
+"""Remedies for other objects than layers, by the name of their class."""
 
 
 _ARGUMENTS = ArgumentNames(
@@ -75,13 +75,13 @@ def refuses_other_arguments(kind: KindT) -> KindT:
 
 
 def unknown_method(name: str) -> str:
-    """What an AttributeError of a `Sequential` says."""
+    """Returns the message of an AttributeError of a `Sequential`."""
     hint = _MODEL_HINTS.get(name)
     return f"'Sequential' object has no attribute {name!r}{f': {hint}' if hint else ''}"
 
 
 def unknown_attribute(name: str, public: Sequence[str]) -> str:
-    """What an AttributeError of `dmlpy.keras` says.
+    """Returns the message of an AttributeError of `dmlpy.keras`.
 
     Args:
         name: the unknown name.

@@ -120,7 +120,7 @@ HINTS: dict[str, dict[str, str]] = {
         **dict.fromkeys(("problem", "errors", "violations", "code"), "error.problems lists the problems, each with its code"),
     },
 }  # fmt: skip
-"""What stands in the place of members that others have, by class and name."""
+"""The counterparts of members that other libraries have, by class and name."""
 
 
 RUNNING = frozenset({*_RUNS, "eval"})

@@ -37,7 +37,7 @@ _FORM = "an array of NumPy, CuPy, PyTorch, JAX, or of any library with DLPack"
 
 
 class Home(NamedTuple):
-    """Where the arrays of a call are.
+    """The device and the library of a call's arrays.
 
     Attributes:
         device: the device that runs the call.

@@ -70,4 +70,4 @@ class IdlePool:
 
 
 IDLE = IdlePool()
-"""That of this process."""
+"""The pool of this process."""

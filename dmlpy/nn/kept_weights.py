@@ -65,12 +65,12 @@ class _Weights(NamedTuple):
 
 
 class KeptWeights:
-    """What is packed in some memory, if that is known. A call that packs others calls `note` before and `settle` after it."""
+    """The weights that are packed in a memory, if they are known. A call that packs others calls `note` before and `settle` after."""
 
     def __init__(self) -> None:
         self._weights: _Weights | None = None
         self._new: _Weights | None = None
-        """What the next run packs, if that is remembered."""
+        """The weights that the next run packs, if they are remembered."""
         self._pause = self._left = 0
         """The changes of weights of which one is remembered, and how many of them are left."""
 
@@ -103,5 +103,5 @@ class KeptWeights:
             self._new = _Weights(form, copies, sum(copy.nbytes for copy in copies))
 
     def settle(self) -> None:
-        """What was noted is packed."""
+        """Records that the noted weights are packed."""
         self._weights, self._new = self._new, None

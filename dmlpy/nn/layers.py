@@ -86,7 +86,7 @@ class Sizes(NamedTuple):
 
 
 class _Key(NamedTuple):
-    """What workspaces that can stand in for each other have in common.
+    """The key of a workspace: those of equal keys can replace each other.
 
     Attributes:
         layer: the layer.
@@ -304,7 +304,7 @@ class Lease:
 
 
 class _Lent:
-    """What NumPy makes the base of an array that is lent."""
+    """The base of a lent array: NumPy keeps it while a view of the array lives."""
 
     def __init__(self, lease: Lease, array: np.ndarray[Any, Any]) -> None:
         self._lease = lease

@@ -22,7 +22,7 @@ _MOST_DIMENSIONS = 8
 
 
 class BatchNormResult(NamedTuple):
-    """What `batch_norm` returns.
+    """The result of `batch_norm`.
 
     Attributes:
         y: the normalized array, of the sizes of x.

@@ -42,7 +42,7 @@ _MEANT: Mapping[str, str] = {
 
 
 class LSTMResult(NamedTuple):
-    """What `lstm` returns.
+    """The result of `lstm`.
 
     Attributes:
         y: h of every step, [T, B, D H], the forward direction's units first; zero past a sequence's end.
@@ -56,7 +56,7 @@ class LSTMResult(NamedTuple):
 
 
 class RecurrentResult(NamedTuple):
-    """What `gru` and `rnn` return.
+    """The result of `gru` and `rnn`.
 
     Attributes:
         y: h of every step, [T, B, D H], the forward direction's units first; zero past a sequence's end.

@@ -85,7 +85,7 @@ class AttentionDesc(OperatorDesc):
     """The bias of query, key and value, in this order. If absent, 0."""
 
     mask_tensor: Annotated[TensorDesc | None, In("*mask_sizes", INT32)] = None
-    """Which keys count, in the form that mask_type selects. A size of a BOOLEAN mask may also be 1."""
+    """The keys that count, in the form that mask_type selects. A size of a BOOLEAN mask may also be 1."""
 
     relative_position_bias_tensor: Annotated[TensorDesc | None, In("*position_bias_sizes")] = None
     """The bias of the scores. Each size may also be 1. If absent, 0."""
@@ -112,7 +112,7 @@ class AttentionDesc(OperatorDesc):
     """The number added to a score that the mask filters out, usually a large negative one."""
 
     mask_type: Spelled[MultiheadAttentionMaskType] = default(MultiheadAttentionMaskType.NONE)
-    """What the mask holds. KEY_SEQUENCE_LENGTH: how many keys count. KEY_SEQUENCE_END_START: end and start of the keys that count.
+    """The form of the mask. KEY_SEQUENCE_LENGTH: how many keys count. KEY_SEQUENCE_END_START: end and start of the keys that count.
     KEY_QUERY_SEQUENCE_LENGTH_START_END: B lengths of keys, where each of B queries starts and the last ends, where each of B lines of keys
     starts and the last ends; only the lengths matter. BOOLEAN: 1 for each score that counts.
     """

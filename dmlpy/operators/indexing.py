@@ -436,7 +436,7 @@ class OneHotDesc(AlongAxisDesc, dml="ONE_HOT"):
     along_axis = {"indices_tensor": "1"}
 
     indices_tensor: Annotated[TensorDesc, In("*indices", "I"), After()]
-    """Where each sequence holds the value."""
+    """The place of the value in each sequence."""
 
     values_tensor: Annotated[TensorDesc, In("*values")]
     """The value of the other elements, then the value itself, in any number of dimensions. Further elements are not used."""

@@ -122,7 +122,7 @@ class IndexReductionDesc(ReductionDesc):
     """The index of one element of each group."""
 
     axis_direction: Annotated[Spelled[AxisDirection], After("axes")] = default(AxisDirection.INCREASING)
-    """Which of equal elements counts: INCREASING takes the first, as REDUCE does, DECREASING the last."""
+    """The one of equal elements that counts: INCREASING takes the first, as REDUCE does, DECREASING the last."""
 
 
 class ArgminDesc(IndexReductionDesc, dml="ARGMIN"):

@@ -58,7 +58,7 @@ class Window:
 
     @property
     def rounded_up_within(self) -> int:
-        """As `rounded_up`, without a last window that begins after the last element: ONNX and PyTorch drop it."""
+        """The number of positions like `rounded_up`, without a last window that begins after the last element: ONNX and PyTorch drop it."""
         last = (self.rounded_up - 1) * self.stride
         return self.rounded_up if last < self.start + self.size else self.positions
 

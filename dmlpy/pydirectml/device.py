@@ -107,7 +107,7 @@ class Model:
 
 
 class Device:
-    """Where models run.
+    """The device that runs models.
 
     Args:
         use_gpu: whether to use the first usable GPU, else `cpu`. `python -m dmlpy.pydirectml --device` overrides it.

@@ -93,7 +93,7 @@ def _addends(filtered: Array, absent: Array | None, filter_value: Any) -> Array:
 
 
 def mask_addends(desc: Any, mask: Array) -> Array:
-    """What a mask adds to scores, float32, as an array that broadcasts to [B, heads, S, T]; without lengths of the past."""
+    """The numbers that a mask adds to scores, float32, as an array that broadcasts to [B, heads, S, T]; without lengths of the past."""
     filtered = _filtered(desc, mask, desc.output_tensor.sizes[-3], desc.key_lengths[2])
     return _addends(filtered, None, np.float32(desc.mask_filter_value))
 

@@ -48,7 +48,7 @@ def diagonal_matrix1(desc: DiagonalMatrix1Desc, inputs: Inputs) -> Array:
 
 
 def _band(height: int, width: int, first: int, last: int) -> Array:
-    """Which elements of a matrix lie on or right of a diagonal and left of another: 0 is the main one, those right of it are positive."""
+    """A mask of a matrix's elements on or right of a diagonal and left of another: 0 is the main one, those right of it are positive."""
     dtype = np.int32 if height + width < np.iinfo(np.int32).max else np.int64
     rows: Array = np.arange(height, dtype=dtype)[:, np.newaxis]
     columns: Array = np.arange(width, dtype=dtype)

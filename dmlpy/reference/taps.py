@@ -131,7 +131,7 @@ MOST_TURNS = 32
 
 
 def _in_turns(array: Array, axis: int, sources: Array, targets: Array, weights: Array, counts: Array, size: int) -> Array:
-    """What `_weigh` sums, one source of each target at a time."""
+    """The sums of `_weigh`, one source of each target at a time."""
     turns = np.arange(targets.size) - np.repeat(np.cumsum(counts) - counts, counts)
     result: Array | None = None
     for turn in range(int(counts.max())):

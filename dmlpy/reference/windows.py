@@ -47,7 +47,7 @@ class Along:
 
     @cached_property
     def held(self) -> Array:
-        """As `at`, with padding replaced by the position's first element of the tensor; any element if it has none."""
+        """`at` with padding replaced by the position's first element of the tensor; any element if it has none."""
         first = np.take_along_axis(self.at, np.argmax(self.inside, axis=0)[np.newaxis], axis=0)
         return np.clip(np.where(self.inside, self.at, first), 0, self.size - 1)
 

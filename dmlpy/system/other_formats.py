@@ -40,14 +40,14 @@ _IN_ARCHIVES: tuple[tuple[bytes, str, str | None], ...] = (
     (b"config.json", "a model of Keras (.keras)", _KERAS),
     (b".npy", "arrays of NumPy (.npz)", "give the model that reads them"),
 )
-"""What an archive is by the name of its first file, and how it becomes a model."""
+"""Formats of archives by a part of their first bytes: the part, the format, and how the archive becomes a model."""
 _OWN_MODEL = b'"dmlpy.keras":'
 BEGINNING = 512
 """The bytes by which a file's format is known."""
 
 
 def foreign_format(data: bytes) -> tuple[str, str | None] | None:
-    """As `other_format`, for a file that should be JSON: None for one that begins as JSON or a comment does, or is empty."""
+    """`other_format` of a file that should be JSON: None for one that begins as JSON or a comment does, or is empty."""
     begin = data[:BEGINNING].removeprefix(b"\xef\xbb\xbf").lstrip()
     return None if not begin or begin[:1] in b"{[/" else other_format(data)
 
@@ -69,7 +69,7 @@ def other_format(data: bytes, least: int = 0) -> tuple[str, str | None] | None:
 
 
 def _refined(head: bytes, text: bytes) -> tuple[str, str | None] | None:
-    """What is known about a file beyond the first bytes that it shares with others: an archive, safetensors."""
+    """The format of a file whose first bytes are those of several: an archive, safetensors."""
     if text == _ZIP:
         name = head[30 : 30 + int.from_bytes(head[26:28], "little")]
         return next(((found, remedy) for part, found, remedy in _IN_ARCHIVES if part in name), None)

@@ -179,7 +179,7 @@ def _states_shape(shape: Shape) -> tuple[int, ...]:
 
 
 def _home(model: Model[Any, Any]) -> Home:
-    """Where a model's arrays are."""
+    """The device and the library of a model's arrays."""
     ops, xp = model.ops, model.ops.xp
     if xp is np:
         return _home_at(find_device, "cpu", xp)

@@ -100,7 +100,7 @@ class LayerWeights(NamedTuple):
 
 @lru_cache
 def _ends(shape: Shape) -> tuple[int, ...]:
-    """Where the elements of each layer end in the parameter."""
+    """The places in the parameter at which the elements of the layers end."""
     return tuple(accumulate(shape.directions * shape.block(layer) for layer in range(shape.depth)))
 
 

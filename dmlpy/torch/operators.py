@@ -291,7 +291,7 @@ class _Layout(NamedTuple):
         return math.prod(self.sizes) * self.dtype.itemsize
 
     def packed(self, *, as_result: bool) -> _Layout:
-        """That of a contiguous copy; with `as_result` that of a tensor like it."""
+        """The layout of a contiguous copy; with `as_result` that of a tensor like it."""
         made = torch.empty(self.sizes, device="meta")
         if as_result:
             made = torch.empty_like(torch.empty_strided(self.sizes, self.strides, device="meta"))

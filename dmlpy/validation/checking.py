@@ -79,11 +79,11 @@ _REMEDIES = {
     "Model": "a model of ONNX has checks and graphs of its own: model.report(), model.compile(device)",
     "ModelProto": "read it first: dmlpy.onnx.load(proto).compile(device)",
 }
-"""What to do with other objects, by the name of their class."""
+"""Remedies for other objects, by the name of their class."""
 
 
 def _of_name(text: str) -> str | None:
-    """What to do with a string: a file's name, or JSON."""
+    """The remedy for a string that is a file's name, or JSON."""
     if text.endswith(".onnx"):
         return "read it first: dmlpy.onnx.load(path).compile(device)"
     if text.lstrip().startswith("{"):

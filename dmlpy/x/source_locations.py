@@ -1,4 +1,4 @@
-"""Where a node of an expression comes from: the line of the caller's script, and the names of the scopes around it."""
+"""The origin of an expression's node: the line of the caller's script, and the names of the scopes around it."""
 
 from __future__ import annotations
 

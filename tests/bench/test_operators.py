@@ -248,8 +248,8 @@ def test_the_command_lists_operators_with_their_equivalents() -> None:
     [
         (["ADD"], 2, "'ADD' is an operator: give --operators too"),
         (["--operators", "ADDD"], 2, "'ADDD' is not an operator of DirectML's"),
-        (["--operators", "--shape", "lstm*"], 2, "leave the others out"),
-        (["--operators", "--pass", "training"], 2, "leave the others out"),
+        (["--operators", "--shape", "lstm*"], 2, "leave these out"),
+        (["--operators", "--pass", "training"], 2, "leave these out"),
         (["--operators", "--peer", "cupy"], 2, "'cupy' is none of onnxruntime, torch, openvino, jax"),
         (["--scale", "4"], 2, "give --operators too"),
     ],

@@ -143,7 +143,7 @@ class Library(ABC):
 
     _mark: Mark | None = None
     _before: int | None = None
-    """What libraries that count a GPU's memory noted at the mark."""
+    """The bytes at the mark, of libraries that count a GPU's memory."""
 
 
 class Place(Protocol):

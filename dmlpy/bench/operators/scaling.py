@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from dmlpy.inspection.operator_records.record import Array, Draw, TimedCase
 
 MARK = "@"
-"""What separates the name of a case from the multiple of its size."""
+"""The character between the name of a case and the multiple of its size."""
 
 
 class OneSizeError(ValueError):

@@ -103,7 +103,7 @@ def _arrays(operator: str, dtype: DataType) -> dict[str, Any]:
 
 
 _INT8_SCALE = 30
-"""What numbers are multiplied by before they are rounded to INT8: normal ones then fill its range."""
+"""The factor of numbers before they are rounded to INT8: normal ones then fill its range."""
 
 
 def _of_type(array: Array, dtype: DataType) -> Array:

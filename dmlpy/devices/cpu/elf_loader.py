@@ -88,7 +88,7 @@ def _load(image: bytes, symbol: str) -> int:
 
 
 def _places(image: bytes, sections: list[_Section]) -> tuple[dict[int, int], int]:
-    """Where the sections that are loaded begin in memory, by their numbers, and how much memory they take."""
+    """The offsets of the loaded sections, by number, and the bytes that they take together."""
     offsets, end = {}, 0
     for index, section in enumerate(sections):
         if section.kind == _CODE_OR_CONSTANTS and section.flags & _LOADED:

@@ -41,7 +41,7 @@ Function: TypeAlias = Any
 OPTIMIZATION = "DMLPY_CPU_OPTIMIZATION"
 """The environment variable with LLVM's level of optimization, 0 to 3."""
 _WORD_AFTER_S = 1.0
-"""When a process has compiled for so long, it says so on a terminal."""
+"""The time of compiling, in seconds, after which a process says on a terminal that it compiles."""
 
 
 class Made(NamedTuple):

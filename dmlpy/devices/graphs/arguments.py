@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class GraphArguments(NamedTuple):
-    """What calls of one compiled graph are checked against.
+    """The tensors and layouts against which calls of one compiled graph are checked.
 
     Attributes:
         device: the device of the graph.

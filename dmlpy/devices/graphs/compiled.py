@@ -521,7 +521,7 @@ class PreparedGraph:
 
     @property
     def plan(self) -> str:
-        """What `CompiledGraph.plan` describes."""
+        """The plan of the graph, as `CompiledGraph.plan` describes it."""
         return self.graph.plan
 
     def explain_plan(self) -> GraphReport:

@@ -47,7 +47,7 @@ class EpilogueConvolutionDesc(ConvolutionDesc):
     formula = "y = f(g(convolution + added)), with g(x) = x * sigmoid(x) or x * max(0, min(alpha * x + beta, 1))"
 
     added_tensor: Annotated[TensorDesc | None, In("batch output_channels *out")] = None
-    """What is added; None adds nothing."""
+    """The addend; None adds nothing."""
 
     gate: Any = default(None)
     """The function g: `silu` and `hard_silu`, the products of x and its factor; `swish`, which keeps its digits where the sigmoid has none;

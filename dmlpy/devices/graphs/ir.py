@@ -24,7 +24,7 @@ Source = tuple[int | None, int]
 """The source of a value: a node and the index of its output, or None and the index of a graph input."""
 
 Use = tuple[int, str]
-"""Where a value is read: a node, and the place of the input."""
+"""A reader of a value: a node, and the place of the input."""
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ class GraphIR:
 
     @cached_property
     def readers(self) -> Mapping[Source, tuple[Use, ...]]:
-        """Where each value is read, without outputs of the graph."""
+        """The readers of each value, without outputs of the graph."""
         found: dict[Source, list[Use]] = {}
         for use, source in self.reads.items():
             found.setdefault(source, []).append(use)

@@ -127,7 +127,7 @@ class _ChainBuilder:
         return found
 
     def _inner_reads(self, node: int) -> Iterator[tuple[Use, Source]]:
-        """What a member reads that neither members nor constants give."""
+        """The values that a member reads and that neither members nor constants give."""
         for use, source in self._reads(node):
             if source not in self.ir.static and source[0] not in self.members:
                 yield use, source

@@ -192,7 +192,7 @@ def _lighter_order(given: GraphProgram, buffers: BufferAssignment) -> tuple[int,
     blocks = {step.node: frozenset(in_block((*reads[step.node], *writes[step.node]))) for step in given.steps}
     in_place = [step.node for step in given.steps if type(ir.operators[step.node]).in_place]
     outside: set[Source] = set()
-    """What may lie in the memory of the graph's outputs, since a node overwrites it with one, or with what another overwrites."""
+    """Values that may lie in the memory of the graph's outputs, since a node overwrites it with one, or with what another overwrites."""
     for node in reversed(in_place):
         if any(output in given.direct or output in outside for output in writes[node]):
             outside.update(map(buffers.root, reads[node]))

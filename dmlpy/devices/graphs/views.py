@@ -1,4 +1,4 @@
-"""Which operators only move elements, and how strides follow when elements move: the arithmetic of views."""
+"""The arithmetic of views: operators that only move elements, and strides after a move."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def _moved_parts(desc: OperatorDesc) -> Iterator[Movement]:
 def moved_strides(
     desc: TensorDesc, strides: Sequence[int], reader: TensorDesc | tuple[Sequence[int], Sequence[int]], start: int = 0
 ) -> tuple[int, tuple[int, ...]] | None:
-    """Where a reader finds the same elements after those of a tensor moved to other strides.
+    """The start and the strides by which a reader finds the same elements after a tensor's strides changed.
 
     Args:
         desc: the tensor before; it does not overlap itself.

@@ -29,7 +29,7 @@ class WeightedGatherDesc(OperatorDesc):
     formula = "y[b, p, c] = sum over k of weight_k[b, p] * x[b, index_k[b, p], c]"
 
     input_tensor: Annotated[TensorDesc, In("batch elements channels", _FLOAT)]
-    """What is gathered."""
+    """The tensor whose elements are gathered."""
 
     indices_tensors: Annotated[TensorDescs, In("batch places 1", _INDEX)]
     """The indices of each term, of which those out of range are of the last element."""

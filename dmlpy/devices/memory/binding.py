@@ -33,7 +33,7 @@ ADDRESSES = 2**64
 """An upper bound of all addresses."""
 
 _VALUES = (list, tuple, int, float)
-"""What NumPy makes an array of."""
+"""The types of which NumPy makes an array."""
 
 Layout = tuple[str, np.dtype[Any], tuple[int, ...], tuple[int, ...], bool]
 """An array's address, type, sizes, strides in bytes, and whether it is an output that cannot be written."""

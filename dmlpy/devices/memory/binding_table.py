@@ -82,7 +82,7 @@ class BoundNames(NamedTuple):
 
 
 class Bindable(Protocol):
-    """What has a method `bind`."""
+    """An object with a method `bind`."""
 
     def _bound_names(self) -> BoundNames: ...
 

@@ -90,7 +90,7 @@ class WholePlan(ArrayPlan):
 
     @cached_property
     def _arrays_at(self) -> list[tuple[str, Callable[[int], Array]]]:
-        """What makes an array of each tensor, given its address, by place."""
+        """For each tensor its place, and a function from its address to its array."""
         return [(place, arrays_at(held.sizes, dtype, held.element_strides)) for place, held, dtype in self._memories]
 
     @cached_property

@@ -1,1 +1,1 @@
-"""What outlives a process: pickles of operators and graphs, and compiled kernels on disk."""
+"""Data that outlives a process: pickles of operators and graphs, and compiled kernels on disk."""

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class OnDevice(Protocol):
-    """What is compiled for a device."""
+    """An object that was compiled for a device."""
 
     @property
     def device(self) -> Device: ...

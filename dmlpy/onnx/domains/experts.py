@@ -28,7 +28,7 @@ _ACTIVATIONS: Mapping[str, Callable[[Array], Array]] = {
     "identity": lambda x: x,
 }
 _INTERLEAVED, _HALVES = 1, 2
-"""Where the gates of swiglu are: at even places, or in the first half."""
+"""The layouts of swiglu's gates: at even places, or in the first half."""
 
 _SWIGLU = {"activation_alpha": 1.0, "activation_beta": 0.0, "swiglu_limit": np.inf}
 """The numbers of swiglu, and what they are where they are left out."""
@@ -189,7 +189,7 @@ def mix_experts(node: Node) -> Sequence[Array]:
 
 @register_host_operator("QMoE", _describe)
 def mix_quantized_experts(node: Node) -> Sequence[Array]:
-    """As MoE, with quantized weights, by the softmax of the best k logits, or by the weights that are given for the experts."""
+    """Computes MoE with quantized weights, by the softmax of the best k logits, or by the weights that are given for the experts."""
     parts = [*range(_QUANTIZED_FC3, _ZEROS), _ZEROS + 2, *range(_QUANTIZED_END, len(node.inputs))]
     _refuse_parts(node, parts, "left out: ONNX Runtime's CPU provider does not take it, either")
     if node.attribute("quant_type", "int") != "int":

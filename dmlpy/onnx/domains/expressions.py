@@ -21,7 +21,7 @@ _OF_CLASS = rf"{_ESCAPED}|\\[wds](?!-[^\]])|(?!--|-\\[wds])[^\\\[\]]"
 _ATOM = re.compile(rf"({_OPENING}(?:{_OF_CLASS})*\]|\\[wdsWDS]|{_ESCAPED}|[^*+?()\[\]{{}}|^$\\])(\{{{_COUNT}\}}|)")
 """A character or a class of characters, which occurs once or a number of times."""
 _IN_CLASS = re.compile(r"\\.|[&|~]", re.DOTALL)
-"""What is escaped in a class, and what Python would read as an operation on sets where it comes twice."""
+"""Escaped characters in a class, and those that Python reads as an operation on sets where they come twice."""
 _LAST = re.compile(rf"([+*?]|\{{{_COUNT},(?:{_COUNT})?\}}|)\Z")
 """How often the last of them occurs."""
 _MOST_CHARACTERS = 1000
@@ -34,7 +34,7 @@ class Match(Protocol):
     """A part of a text."""
 
     def span(self) -> tuple[int, int]:
-        """Where it begins and ends."""
+        """The places of its begin and its end."""
 
 
 class Expression(Protocol):

@@ -141,7 +141,7 @@ class _Direction:
 
 
 def _describe_outputs(node: Node) -> Sequence[OutputType]:
-    """As LSTM has them: Y [T, D, B, H], Y_h and Y_c [D, B, H]."""
+    """The outputs of LSTM: Y [T, D, B, H], Y_h and Y_c [D, B, H]."""
     x, r = node.value(_X).sizes, node.value(_R).sizes
     if x is None or r is None:
         return [(TensorProto.FLOAT, None)] * 3

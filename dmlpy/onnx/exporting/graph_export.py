@@ -162,7 +162,7 @@ class _Export:
             remedy = (
                 "where masked steps end their sequences, lengths express them: Sequential.to_graph(right_padded=True)" if masked else None
             )
-            self.problems.append(Problem("onnx.export", place, desc.short_name(), "an operator that ONNX's operators say", (why,), remedy))
+            self.problems.append(Problem("onnx.export", place, desc.short_name(), "an operator with an equivalent in ONNX", (why,), remedy))
             return
         slots = list(desc.input_slots())
         if any(slot.tensor is not None and not self._is_known(self.ir.reads[index, slot.place]) for slot in slots):

@@ -109,7 +109,7 @@ class Value:
         return self.writer.add("Or", self, other)
 
     def equals(self, other: Value | float) -> Value:
-        """Where two values are equal."""
+        """A BOOL value: whether elements of two values are equal."""
         return self.writer.add("Equal", self, self.like(other))
 
     def like(self, other: Value | float) -> Value:

@@ -66,7 +66,7 @@ class WeightFile:
 
     @classmethod
     def opened(cls, path: Path) -> WeightFile | None:
-        """As `of`, a file that is not open yet; None also if it cannot be opened."""
+        """Opens a file and returns `of` it; None also if it cannot be opened."""
         with suppress(OSError), files.opened(path) as file:
             return cls.of(path, file)
         return None

@@ -197,7 +197,7 @@ class _Form:
 
 
 def _form_key(value: Value) -> Hashable:
-    """What nodes are lowered for, but for the sizes. Who holds it holds the array, too."""
+    """The key of a value for which nodes are lowered, without its sizes."""
     if value.array is not None:
         return value.element, value.array.shape, value.array.tobytes()
     return value.element, value.kind, None if value.sizes is None else len(value.sizes)

@@ -1,4 +1,4 @@
-"""Which feature level caps the operators of a model, and what to do about BFLOAT16 below the latest."""
+"""The feature level that caps the operators of a model, and remedies for BFLOAT16 below the latest."""
 
 from __future__ import annotations
 

@@ -65,7 +65,7 @@ def _vector_problems(node: Node, index: int, last: Sizes) -> Iterator[Problem]:
 
 
 def _skip_problems(skip: Sizes, sizes: Sizes) -> Iterator[Problem]:
-    """What is added must have the first input's sizes; its batch may be 1 or left out."""
+    """Yields a problem unless the addend has the first input's sizes; its batch may be 1 or left out."""
     is_alike = not any(map(_differ, skip[-2:], sizes[-2:]))
     is_batch = len(skip) < len(sizes) or len(sizes) < 3 or skip[0] == 1 or not _differ(skip[0], sizes[0])
     if len(skip) > len(sizes) or not is_alike or not is_batch:

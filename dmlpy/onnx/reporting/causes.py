@@ -33,7 +33,7 @@ _BY_SIZES = frozenset({"onnx.dynamic", "onnx.cpu_preferred", "onnx.constant_inpu
 """The codes of problems that nodes have because sizes are not known."""
 
 Roots: TypeAlias = "tuple[str, ...]"
-"""Where unknown sizes come from: `size NAME` for an open one of the model's inputs, `node NAME` for a node whose elements decide them."""
+"""The sources of unknown sizes: `size NAME` for an open one of the model's inputs, `node NAME` for a node whose elements decide them."""
 
 
 @dataclass(frozen=True)

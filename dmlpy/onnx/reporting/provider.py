@@ -104,7 +104,7 @@ def computes_sizes(node: Node, sizes: Collection[str]) -> bool:
 
 
 def judge_node(node: Node) -> Verdict:
-    """What the provider does with a node that does not compute with sizes."""
+    """Predicts where the provider runs a node that does not compute with sizes, or why it does not."""
     found = [kernel for kernel in kernels(node.op_type, node.domain) if _version(node) in kernel.since]
     if not found:
         return Verdict(left=(_no_kernel(node),))

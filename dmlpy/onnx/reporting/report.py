@@ -44,7 +44,7 @@ _MOST_LINES = 20
 
 @dataclass(frozen=True)
 class Report:
-    """Where the nodes of a model run. `str` formats it; a notebook shows it as a table.
+    """The place where each node of a model runs. `str` formats it; a notebook shows it as a table.
 
     Attributes:
         model: the name of the model.

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from dmlpy.onnx.reporting.partitions import Partition
 
 ON_DIRECTML = frozenset({"directml", "deferred"})
-"""Where nodes read and write the device's memory, sooner or later."""
+"""Places of nodes that read and write the device's memory, sooner or later."""
 ON_HOST = frozenset({"host", "nowhere"})
-"""Where nodes read and write the host's memory."""
+"""Places of nodes that read and write the host's memory."""
 SIZE_OPERATORS = frozenset({"Shape", "Size"})
 """Operators that read the sizes of a tensor, but none of its elements."""
 _PRODUCTS = frozenset({"MatMul", "MatMulInteger", "Gemm"})

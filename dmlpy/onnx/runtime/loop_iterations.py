@@ -124,7 +124,7 @@ class LoopIterations:
                     before.append(ArrayCopy(elements, following.get(source, own[source])))
             work.append(step)
         self._before = before
-        """What changes between iterations: copied before any graph writes an output."""
+        """Copies of the values that change between iterations; made before any graph writes an output."""
         self._work = [each if isinstance(each, ArrayCopy) else each.launch_in_place for each in work]
         self._runner = self._compiled(work, device)
         self._is_first = True

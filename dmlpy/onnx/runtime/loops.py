@@ -221,7 +221,7 @@ class LoopRun:
         return nullcontext() if bound is None else bound.iterations(values, self._flow)
 
     def _make_flow(self) -> LoopFlow:
-        """What happens between iterations."""
+        """Returns how values flow from one iteration to the next."""
         inputs, outputs = self._inputs, self._outputs
         if self._node.proto.op_type == "Loop":
             following, kept = dict(zip(inputs[1:], outputs, strict=False)), outputs[max(1, len(inputs) - 1) :]

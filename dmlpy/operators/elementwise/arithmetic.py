@@ -187,9 +187,9 @@ class ElementWisePowDesc(ElementWiseDesc, dml="ELEMENT_WISE_POW"):
     """The power y. It may have the memory of input_tensor."""
 
     scale_bias: OptionalScaleBias = default(None)
-    """What x is replaced by first: x * scale + bias. The exponent is not scaled. If absent, x is unchanged. How DirectML rounds integers
-    then, or with an exponent that is not an integer, is not documented: here toward zero, and the result is held within the range of the
-    type.
+    """The scale and bias of x, which is first replaced by x * scale + bias. The exponent is not scaled. If absent, x is unchanged. How
+    DirectML rounds integers then, or with an exponent that is not an integer, is not documented: here toward zero, and the result is held
+    within the range of the type.
     """
 
     @rule("before feature level 3_0 exponent_tensor has the type of input_tensor")

@@ -159,8 +159,8 @@ class ScaledInputDesc(OperatorDesc):
     """A function of x * scale + bias."""
 
     scale_bias: OptionalScaleBias = default(None)
-    """What x is replaced by first: x * scale + bias. If absent, x is unchanged. How DirectML rounds integers then is not documented: here
-    toward zero, and the result is held within the range of the type.
+    """The scale and bias of x, which is first replaced by x * scale + bias. If absent, x is unchanged. How DirectML rounds integers then is
+    not documented: here toward zero, and the result is held within the range of the type.
     """
 
 

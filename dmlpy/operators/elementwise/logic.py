@@ -177,7 +177,7 @@ class ElementWiseIsInfinityDesc(ElementWiseDesc, dml="ELEMENT_WISE_IS_INFINITY")
     """The truth y, 1 or 0."""
 
     infinity_mode: Spelled[IsInfinityMode] = default(IsInfinityMode.EITHER)
-    """Which infinities to look for."""
+    """The infinities to look for."""
 
 
 class ElementWiseIsNaNDesc(ElementWiseDesc, dml="ELEMENT_WISE_IS_NAN"):

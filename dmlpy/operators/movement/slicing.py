@@ -115,7 +115,7 @@ class SliceDesc(OperatorDesc, dml="SLICE"):
     """The elements that are copied."""
 
     offsets: Annotated[Uints, Limits(length="len(sizes)")]
-    """Where the window starts in each dimension."""
+    """The index of the window's first element in each dimension."""
 
     slice_sizes: Annotated[Uints, Limits(length="len(sizes)", least=1)]
     """How many elements are copied in each dimension: the member Sizes of the C struct."""
@@ -160,7 +160,7 @@ class WindowDesc(OperatorDesc):
     """The tensor of the elements that are taken."""
 
     input_window_offsets: Annotated[Uints, Limits(length="len(sizes)")]
-    """Where the window starts in each dimension."""
+    """The index of the window's first element in each dimension."""
 
     input_window_sizes: Annotated[Uints, Limits(length="len(sizes)", least=1)]
     """How many elements the window covers in each dimension."""

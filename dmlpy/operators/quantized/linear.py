@@ -200,7 +200,7 @@ class QuantizationDesc(OperatorDesc):
     """The input x."""
 
     quantization_type: Annotated[Spelled[QuantizationType], Limits(one_of=(QuantizationType.SCALE, QuantizationType.SCALE_ZERO_POINT))]
-    """Which tensors quantization_tensors holds. With SCALE the zero point is the middle of an unsigned type, 128 or 8, and 0 of a signed
+    """The tensors in quantization_tensors. With SCALE the zero point is the middle of an unsigned type, 128 or 8, and 0 of a signed
     one: DirectML's page does not say so, ONNX Runtime's provider relies on it."""
 
     quantization_tensors: Annotated[TensorDescs, In("*sizes", FLOATS_BYTES | INT4_TYPES)]

@@ -88,7 +88,7 @@ class CudnnRNNDesc(SomeOutputDesc):
     """The cell. The reset gate of gru acts after the recurrent product."""
 
     input_mode: Spelled[RnnInputMode] = default(RnnInputMode.LINEAR_INPUT)
-    """What the first layer does with its input: linear_input multiplies it by matrices; skip_input adds it to every gate, which needs
+    """The use of the first layer's input: linear_input multiplies it by matrices; skip_input adds it to every gate, which needs
     input_size = num_units; auto_select skips where the sizes allow it.
     """
 

@@ -285,7 +285,7 @@ def _align_regions_gradient(desc: ROIAlignGradDesc, inputs: Inputs) -> dict[str,
 
 
 def _gradient_of_samples(desc: ROIAlignGradDesc, incoming: Array, image: Array | None, rows: Samples, columns: Samples) -> Array:
-    """What each sample inside the image passes on, [channels, rows, columns]: its share of the mean, or all if it is the first largest.
+    """The gradient of each sample inside the image, [channels, rows, columns]: its share of the mean, or all if it is the first largest.
 
     Where samples outside are larger than all others, being 0, nothing is passed on.
     """

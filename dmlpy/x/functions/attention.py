@@ -76,8 +76,8 @@ def multihead_attention(
         stacked_query_key_value: `[batch_size, sequence_length, heads, 3, head_size]`. Queries, keys and values, of
             equal sequence lengths and head counts.
         bias: `[bias_size]`. The bias of query, key and value, in this order. If absent, 0.
-        mask: `[*mask_sizes]`. Which keys count, in the form that mask_type selects. A size of a BOOLEAN mask may also
-            be 1.
+        mask: `[*mask_sizes]`. The keys that count, in the form that mask_type selects. A size of a BOOLEAN mask may
+            also be 1.
         relative_position_bias: `[*position_bias_sizes]`. The bias of the scores. Each size may also be 1. If absent, 0.
         past_key: `[batch_size, heads, past_sequence_length, head_size]`. The keys of earlier steps, given together with
             past_value_tensor.
@@ -85,7 +85,7 @@ def multihead_attention(
         scale: The factor of the products of queries and keys, usually 1 / sqrt(head_size).
         mask_filter_value: The number added to a score that the mask filters out, usually a large negative one.
         head_count: How many heads there are. At least 1.
-        mask_type: What the mask holds. KEY_SEQUENCE_LENGTH: how many keys count. KEY_SEQUENCE_END_START: end and start
+        mask_type: The form of the mask. KEY_SEQUENCE_LENGTH: how many keys count. KEY_SEQUENCE_END_START: end and start
             of the keys that count. KEY_QUERY_SEQUENCE_LENGTH_START_END: B lengths of keys, where each of B queries
             starts and the last ends, where each of B lines of keys starts and the last ends; only the lengths matter.
             BOOLEAN: 1 for each score that counts.
@@ -195,8 +195,8 @@ def multihead_attention1(
         stacked_query_key_value: `[batch_size, sequence_length, heads, 3, head_size]`. Queries, keys and values, of
             equal sequence lengths and head counts.
         bias: `[bias_size]`. The bias of query, key and value, in this order. If absent, 0.
-        mask: `[*mask_sizes]`. Which keys count, in the form that mask_type selects. A size of a BOOLEAN mask may also
-            be 1.
+        mask: `[*mask_sizes]`. The keys that count, in the form that mask_type selects. A size of a BOOLEAN mask may
+            also be 1.
         relative_position_bias: `[*position_bias_sizes]`. The bias of the scores. Each size may also be 1. If absent, 0.
         past_key: `[batch_size, heads, past_sequence_length, head_size]`. The keys of earlier steps, given together with
             past_value_tensor.
@@ -209,7 +209,7 @@ def multihead_attention1(
         mask_filter_value: The number added to a score that the mask filters out, usually a large negative one.
         query_head_count: How many heads the queries have: a multiple of key_value_head_count. At least 1.
         key_value_head_count: How many heads the keys and values have. At least 1.
-        mask_type: What the mask holds. KEY_SEQUENCE_LENGTH: how many keys count. KEY_SEQUENCE_END_START: end and start
+        mask_type: The form of the mask. KEY_SEQUENCE_LENGTH: how many keys count. KEY_SEQUENCE_END_START: end and start
             of the keys that count. KEY_QUERY_SEQUENCE_LENGTH_START_END: B lengths of keys, where each of B queries
             starts and the last ends, where each of B lines of keys starts and the last ends; only the lengths matter.
             BOOLEAN: 1 for each score that counts.

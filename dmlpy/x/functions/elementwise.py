@@ -31,8 +31,9 @@ def abs(
 
     Args:
         input: `[*sizes]`. The input x.
-        scale_bias: What x is replaced by first: x * scale + bias. If absent, x is unchanged. How DirectML rounds
-            integers then is not documented: here toward zero, and the result is held within the range of the type.
+        scale_bias: The scale and bias of x, which is first replaced by x * scale + bias. If absent, x is unchanged. How
+            DirectML rounds integers then is not documented: here toward zero, and the result is held within the range
+            of the type.
 
     Returns:
         `[*sizes]`. The result y. It may have the memory of the input.
@@ -60,8 +61,9 @@ def acos(
 
     Args:
         input: `[*sizes]`. The input x.
-        scale_bias: What x is replaced by first: x * scale + bias. If absent, x is unchanged. How DirectML rounds
-            integers then is not documented: here toward zero, and the result is held within the range of the type.
+        scale_bias: The scale and bias of x, which is first replaced by x * scale + bias. If absent, x is unchanged. How
+            DirectML rounds integers then is not documented: here toward zero, and the result is held within the range
+            of the type.
 
     Returns:
         `[*sizes]`. The result y. It may have the memory of the input.
@@ -89,8 +91,9 @@ def acosh(
 
     Args:
         input: `[*sizes]`. The input x.
-        scale_bias: What x is replaced by first: x * scale + bias. If absent, x is unchanged. How DirectML rounds
-            integers then is not documented: here toward zero, and the result is held within the range of the type.
+        scale_bias: The scale and bias of x, which is first replaced by x * scale + bias. If absent, x is unchanged. How
+            DirectML rounds integers then is not documented: here toward zero, and the result is held within the range
+            of the type.
 
     Returns:
         `[*sizes]`. The result y. It may have the memory of the input.
@@ -177,8 +180,9 @@ def asin(
 
     Args:
         input: `[*sizes]`. The input x.
-        scale_bias: What x is replaced by first: x * scale + bias. If absent, x is unchanged. How DirectML rounds
-            integers then is not documented: here toward zero, and the result is held within the range of the type.
+        scale_bias: The scale and bias of x, which is first replaced by x * scale + bias. If absent, x is unchanged. How
+            DirectML rounds integers then is not documented: here toward zero, and the result is held within the range
+            of the type.
 
     Returns:
         `[*sizes]`. The result y. It may have the memory of the input.
@@ -206,8 +210,9 @@ def asinh(
 
     Args:
         input: `[*sizes]`. The input x.
-        scale_bias: What x is replaced by first: x * scale + bias. If absent, x is unchanged. How DirectML rounds
-            integers then is not documented: here toward zero, and the result is held within the range of the type.
+        scale_bias: The scale and bias of x, which is first replaced by x * scale + bias. If absent, x is unchanged. How
+            DirectML rounds integers then is not documented: here toward zero, and the result is held within the range
+            of the type.
 
     Returns:
         `[*sizes]`. The result y. It may have the memory of the input.
@@ -235,8 +240,9 @@ def atan(
 
     Args:
         input: `[*sizes]`. The input x.
-        scale_bias: What x is replaced by first: x * scale + bias. If absent, x is unchanged. How DirectML rounds
-            integers then is not documented: here toward zero, and the result is held within the range of the type.
+        scale_bias: The scale and bias of x, which is first replaced by x * scale + bias. If absent, x is unchanged. How
+            DirectML rounds integers then is not documented: here toward zero, and the result is held within the range
+            of the type.
 
     Returns:
         `[*sizes]`. The result y. It may have the memory of the input.
@@ -264,8 +270,9 @@ def atanh(
 
     Args:
         input: `[*sizes]`. The input x.
-        scale_bias: What x is replaced by first: x * scale + bias. If absent, x is unchanged. How DirectML rounds
-            integers then is not documented: here toward zero, and the result is held within the range of the type.
+        scale_bias: The scale and bias of x, which is first replaced by x * scale + bias. If absent, x is unchanged. How
+            DirectML rounds integers then is not documented: here toward zero, and the result is held within the range
+            of the type.
 
     Returns:
         `[*sizes]`. The result y. It may have the memory of the input.
@@ -525,8 +532,9 @@ def ceil(
 
     Args:
         input: `[*sizes]`. The input x.
-        scale_bias: What x is replaced by first: x * scale + bias. If absent, x is unchanged. How DirectML rounds
-            integers then is not documented: here toward zero, and the result is held within the range of the type.
+        scale_bias: The scale and bias of x, which is first replaced by x * scale + bias. If absent, x is unchanged. How
+            DirectML rounds integers then is not documented: here toward zero, and the result is held within the range
+            of the type.
 
     Returns:
         `[*sizes]`. The result y. It may have the memory of the input.
@@ -558,8 +566,9 @@ def clip(
 
     Args:
         input: `[*sizes]`. The input x.
-        scale_bias: What x is replaced by first: x * scale + bias. If absent, x is unchanged. How DirectML rounds
-            integers then is not documented: here toward zero, and the result is held within the range of the type.
+        scale_bias: The scale and bias of x, which is first replaced by x * scale + bias. If absent, x is unchanged. How
+            DirectML rounds integers then is not documented: here toward zero, and the result is held within the range
+            of the type.
         min: The least result. How DirectML makes integers of it and of max is not documented: here they are rounded
             toward zero and held within the range of the type.
         max: The greatest result.
@@ -597,8 +606,9 @@ def clip1(
 
     Args:
         input: `[*sizes]`. The input x.
-        scale_bias: What x is replaced by first: x * scale + bias. If absent, x is unchanged. How DirectML rounds
-            integers then is not documented: here toward zero, and the result is held within the range of the type.
+        scale_bias: The scale and bias of x, which is first replaced by x * scale + bias. If absent, x is unchanged. How
+            DirectML rounds integers then is not documented: here toward zero, and the result is held within the range
+            of the type.
         min_max_data_type: The type of min and max, which is the tensors'. DirectML does not need it: ONNX Runtime's
             casts to bool leave it UNKNOWN. The element type of output_tensor, or UNKNOWN. Default: the type of the
             input.
@@ -709,8 +719,9 @@ def constant_pow(
 
     Args:
         input: `[*sizes]`. The input x.
-        scale_bias: What x is replaced by first: x * scale + bias. If absent, x is unchanged. How DirectML rounds
-            integers then is not documented: here toward zero, and the result is held within the range of the type.
+        scale_bias: The scale and bias of x, which is first replaced by x * scale + bias. If absent, x is unchanged. How
+            DirectML rounds integers then is not documented: here toward zero, and the result is held within the range
+            of the type.
         exponent: The exponent of all elements.
 
     Returns:
@@ -740,8 +751,9 @@ def cos(
 
     Args:
         input: `[*sizes]`. The input x.
-        scale_bias: What x is replaced by first: x * scale + bias. If absent, x is unchanged. How DirectML rounds
-            integers then is not documented: here toward zero, and the result is held within the range of the type.
+        scale_bias: The scale and bias of x, which is first replaced by x * scale + bias. If absent, x is unchanged. How
+            DirectML rounds integers then is not documented: here toward zero, and the result is held within the range
+            of the type.
 
     Returns:
         `[*sizes]`. The result y. It may have the memory of the input.
@@ -769,8 +781,9 @@ def cosh(
 
     Args:
         input: `[*sizes]`. The input x.
-        scale_bias: What x is replaced by first: x * scale + bias. If absent, x is unchanged. How DirectML rounds
-            integers then is not documented: here toward zero, and the result is held within the range of the type.
+        scale_bias: The scale and bias of x, which is first replaced by x * scale + bias. If absent, x is unchanged. How
+            DirectML rounds integers then is not documented: here toward zero, and the result is held within the range
+            of the type.
 
     Returns:
         `[*sizes]`. The result y. It may have the memory of the input.
@@ -854,8 +867,9 @@ def erf(
 
     Args:
         input: `[*sizes]`. The input x.
-        scale_bias: What x is replaced by first: x * scale + bias. If absent, x is unchanged. How DirectML rounds
-            integers then is not documented: here toward zero, and the result is held within the range of the type.
+        scale_bias: The scale and bias of x, which is first replaced by x * scale + bias. If absent, x is unchanged. How
+            DirectML rounds integers then is not documented: here toward zero, and the result is held within the range
+            of the type.
 
     Returns:
         `[*sizes]`. The result y. It may have the memory of the input.
@@ -883,8 +897,9 @@ def exp(
 
     Args:
         input: `[*sizes]`. The input x.
-        scale_bias: What x is replaced by first: x * scale + bias. If absent, x is unchanged. How DirectML rounds
-            integers then is not documented: here toward zero, and the result is held within the range of the type.
+        scale_bias: The scale and bias of x, which is first replaced by x * scale + bias. If absent, x is unchanged. How
+            DirectML rounds integers then is not documented: here toward zero, and the result is held within the range
+            of the type.
 
     Returns:
         `[*sizes]`. The result y. It may have the memory of the input.
@@ -912,8 +927,9 @@ def floor(
 
     Args:
         input: `[*sizes]`. The input x.
-        scale_bias: What x is replaced by first: x * scale + bias. If absent, x is unchanged. How DirectML rounds
-            integers then is not documented: here toward zero, and the result is held within the range of the type.
+        scale_bias: The scale and bias of x, which is first replaced by x * scale + bias. If absent, x is unchanged. How
+            DirectML rounds integers then is not documented: here toward zero, and the result is held within the range
+            of the type.
 
     Returns:
         `[*sizes]`. The result y. It may have the memory of the input.
@@ -943,8 +959,9 @@ def identity(
 
     Args:
         input: `[*sizes]`. The input x.
-        scale_bias: What x is replaced by first: x * scale + bias. If absent, x is unchanged. How DirectML rounds
-            integers then is not documented: here toward zero, and the result is held within the range of the type.
+        scale_bias: The scale and bias of x, which is first replaced by x * scale + bias. If absent, x is unchanged. How
+            DirectML rounds integers then is not documented: here toward zero, and the result is held within the range
+            of the type.
 
     Returns:
         `[*sizes]`. The result y. It may have the memory of the input.
@@ -1002,7 +1019,7 @@ def is_infinity(
 
     Args:
         input: `[*sizes]`. The input x.
-        infinity_mode: Which infinities to look for.
+        infinity_mode: The infinities to look for.
 
     Returns:
         `[*sizes]`. The truth y, 1 or 0.
@@ -1058,8 +1075,9 @@ def log(
 
     Args:
         input: `[*sizes]`. The input x.
-        scale_bias: What x is replaced by first: x * scale + bias. If absent, x is unchanged. How DirectML rounds
-            integers then is not documented: here toward zero, and the result is held within the range of the type.
+        scale_bias: The scale and bias of x, which is first replaced by x * scale + bias. If absent, x is unchanged. How
+            DirectML rounds integers then is not documented: here toward zero, and the result is held within the range
+            of the type.
 
     Returns:
         `[*sizes]`. The result y. It may have the memory of the input.
@@ -1554,9 +1572,9 @@ def pow(
         input: `[*sizes]`. The base x. A negative one gives NaN unless the exponent is a whole number.
         exponent: `[*sizes]`. The exponents e. Strides of 0 repeat them. From feature level 3_0 on their type may differ
             from x's.
-        scale_bias: What x is replaced by first: x * scale + bias. The exponent is not scaled. If absent, x is
-            unchanged. How DirectML rounds integers then, or with an exponent that is not an integer, is not documented:
-            here toward zero, and the result is held within the range of the type.
+        scale_bias: The scale and bias of x, which is first replaced by x * scale + bias. The exponent is not scaled. If
+            absent, x is unchanged. How DirectML rounds integers then, or with an exponent that is not an integer, is
+            not documented: here toward zero, and the result is held within the range of the type.
 
     Returns:
         `[*sizes]`. The power y. It may have the memory of input_tensor.
@@ -1585,8 +1603,9 @@ def recip(
 
     Args:
         input: `[*sizes]`. The input x.
-        scale_bias: What x is replaced by first: x * scale + bias. If absent, x is unchanged. How DirectML rounds
-            integers then is not documented: here toward zero, and the result is held within the range of the type.
+        scale_bias: The scale and bias of x, which is first replaced by x * scale + bias. If absent, x is unchanged. How
+            DirectML rounds integers then is not documented: here toward zero, and the result is held within the range
+            of the type.
 
     Returns:
         `[*sizes]`. The result y. It may have the memory of the input.
@@ -1671,8 +1690,9 @@ def sin(
 
     Args:
         input: `[*sizes]`. The input x.
-        scale_bias: What x is replaced by first: x * scale + bias. If absent, x is unchanged. How DirectML rounds
-            integers then is not documented: here toward zero, and the result is held within the range of the type.
+        scale_bias: The scale and bias of x, which is first replaced by x * scale + bias. If absent, x is unchanged. How
+            DirectML rounds integers then is not documented: here toward zero, and the result is held within the range
+            of the type.
 
     Returns:
         `[*sizes]`. The result y. It may have the memory of the input.
@@ -1700,8 +1720,9 @@ def sinh(
 
     Args:
         input: `[*sizes]`. The input x.
-        scale_bias: What x is replaced by first: x * scale + bias. If absent, x is unchanged. How DirectML rounds
-            integers then is not documented: here toward zero, and the result is held within the range of the type.
+        scale_bias: The scale and bias of x, which is first replaced by x * scale + bias. If absent, x is unchanged. How
+            DirectML rounds integers then is not documented: here toward zero, and the result is held within the range
+            of the type.
 
     Returns:
         `[*sizes]`. The result y. It may have the memory of the input.
@@ -1729,8 +1750,9 @@ def sqrt(
 
     Args:
         input: `[*sizes]`. The input x.
-        scale_bias: What x is replaced by first: x * scale + bias. If absent, x is unchanged. How DirectML rounds
-            integers then is not documented: here toward zero, and the result is held within the range of the type.
+        scale_bias: The scale and bias of x, which is first replaced by x * scale + bias. If absent, x is unchanged. How
+            DirectML rounds integers then is not documented: here toward zero, and the result is held within the range
+            of the type.
 
     Returns:
         `[*sizes]`. The result y. It may have the memory of the input.
@@ -1785,8 +1807,9 @@ def tan(
 
     Args:
         input: `[*sizes]`. The input x.
-        scale_bias: What x is replaced by first: x * scale + bias. If absent, x is unchanged. How DirectML rounds
-            integers then is not documented: here toward zero, and the result is held within the range of the type.
+        scale_bias: The scale and bias of x, which is first replaced by x * scale + bias. If absent, x is unchanged. How
+            DirectML rounds integers then is not documented: here toward zero, and the result is held within the range
+            of the type.
 
     Returns:
         `[*sizes]`. The result y. It may have the memory of the input.
@@ -1814,8 +1837,9 @@ def tanh(
 
     Args:
         input: `[*sizes]`. The input x.
-        scale_bias: What x is replaced by first: x * scale + bias. If absent, x is unchanged. How DirectML rounds
-            integers then is not documented: here toward zero, and the result is held within the range of the type.
+        scale_bias: The scale and bias of x, which is first replaced by x * scale + bias. If absent, x is unchanged. How
+            DirectML rounds integers then is not documented: here toward zero, and the result is held within the range
+            of the type.
 
     Returns:
         `[*sizes]`. The result y. It may have the memory of the input.
@@ -1844,8 +1868,9 @@ def threshold(
 
     Args:
         input: `[*sizes]`. The input x.
-        scale_bias: What x is replaced by first: x * scale + bias. If absent, x is unchanged. How DirectML rounds
-            integers then is not documented: here toward zero, and the result is held within the range of the type.
+        scale_bias: The scale and bias of x, which is first replaced by x * scale + bias. If absent, x is unchanged. How
+            DirectML rounds integers then is not documented: here toward zero, and the result is held within the range
+            of the type.
         min: The threshold, the least result. How DirectML makes an integer of it is not documented: here it is rounded
             toward zero and held within the range of the type.
 

@@ -231,7 +231,7 @@ def one_hot(
         output[c] = values[1] where c along axis is indices[c with 0 along axis], else values[0]
 
     Args:
-        indices: `[*indices]`. Where each sequence holds the value.
+        indices: `[*indices]`. The place of the value in each sequence.
         values: `[*values]`. The value of the other elements, then the value itself, in any number of dimensions.
             Further elements are not used.
         axis: The dimension that the operator works along, the only one in which the tensors' sizes may differ. A

@@ -331,7 +331,7 @@ def slice(
 
     Args:
         input: `[*sizes]`. The tensor that the window lies in.
-        offsets: Where the window starts in each dimension. Len(sizes) entries.
+        offsets: The index of the window's first element in each dimension. Len(sizes) entries.
         slice_sizes: How many elements are copied in each dimension: the member Sizes of the C struct. At least 1;
             len(sizes) entries.
         strides: The step from one copied element to the next in each dimension. Len(sizes) entries. Default: 1 for each
@@ -367,7 +367,7 @@ def slice1(
 
     Args:
         input: `[*sizes]`. The tensor that the window lies in.
-        input_window_offsets: Where the window starts in each dimension. Len(sizes) entries.
+        input_window_offsets: The index of the window's first element in each dimension. Len(sizes) entries.
         input_window_sizes: How many elements the window covers in each dimension. At least 1; len(sizes) entries.
         input_window_strides: The step from one element taken to the next in each dimension. A negative one starts at
             the window's last element. Not 0; len(sizes) entries. Default: 1 for each dimension.
@@ -403,7 +403,7 @@ def slice_grad(
 
     Args:
         input_gradient: `[*sliced]`. The gradient of SLICE1's output.
-        input_window_offsets: Where the window starts in each dimension. Len(sizes) entries.
+        input_window_offsets: The index of the window's first element in each dimension. Len(sizes) entries.
         input_window_sizes: How many elements the window covers in each dimension. At least 1; len(sizes) entries.
         input_window_strides: The step from one element taken to the next in each dimension. A negative one starts at
             the window's last element. Not 0; len(sizes) entries. Default: 1 for each dimension.

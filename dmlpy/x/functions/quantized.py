@@ -95,9 +95,9 @@ def dequantize(
         quantizations: `[*sizes]` each. The scale, of the type of the numbers, then the zero point, of the type of the
             integers. Each size divides the input's: 1 repeats, a smaller one is a number of blocks of equal size.
             DirectML's page does not say; it is what ONNX Runtime describes.
-        quantization_type: Which tensors quantization_tensors holds. With SCALE the zero point is the middle of an
-            unsigned type, 128 or 8, and 0 of a signed one: DirectML's page does not say so, ONNX Runtime's provider
-            relies on it. Only SCALE or SCALE_ZERO_POINT.
+        quantization_type: The tensors in quantization_tensors. With SCALE the zero point is the middle of an unsigned
+            type, 128 or 8, and 0 of a signed one: DirectML's page does not say so, ONNX Runtime's provider relies on
+            it. Only SCALE or SCALE_ZERO_POINT.
         output_data_type: The data type of the output, where the operator has a choice.
 
     Returns:
@@ -403,9 +403,9 @@ def quantize(
         quantizations: `[*sizes]` each. The scale, of the type of the numbers, then the zero point, of the type of the
             integers. Each size divides the input's: 1 repeats, a smaller one is a number of blocks of equal size.
             DirectML's page does not say; it is what ONNX Runtime describes.
-        quantization_type: Which tensors quantization_tensors holds. With SCALE the zero point is the middle of an
-            unsigned type, 128 or 8, and 0 of a signed one: DirectML's page does not say so, ONNX Runtime's provider
-            relies on it. Only SCALE or SCALE_ZERO_POINT.
+        quantization_type: The tensors in quantization_tensors. With SCALE the zero point is the middle of an unsigned
+            type, 128 or 8, and 0 of a signed one: DirectML's page does not say so, ONNX Runtime's provider relies on
+            it. Only SCALE or SCALE_ZERO_POINT.
         output_data_type: The data type of the output, where the operator has a choice.
 
     Returns:

@@ -32,7 +32,8 @@ def argmax(
     Args:
         input: `[*sizes]`. The input x.
         axes: The dimensions that a group extends along. A repeated one counts once. A dimension, 0 to len(sizes) - 1.
-        axis_direction: Which of equal elements counts: INCREASING takes the first, as REDUCE does, DECREASING the last.
+        axis_direction: The one of equal elements that counts: INCREASING takes the first, as REDUCE does, DECREASING
+            the last.
         output_data_type: The data type of the output, where the operator has a choice.
 
     Returns:
@@ -69,7 +70,8 @@ def argmin(
     Args:
         input: `[*sizes]`. The input x.
         axes: The dimensions that a group extends along. A repeated one counts once. A dimension, 0 to len(sizes) - 1.
-        axis_direction: Which of equal elements counts: INCREASING takes the first, as REDUCE does, DECREASING the last.
+        axis_direction: The one of equal elements that counts: INCREASING takes the first, as REDUCE does, DECREASING
+            the last.
         output_data_type: The data type of the output, where the operator has a choice.
 
     Returns:

@@ -171,7 +171,7 @@ class AttentionPlan(PlanWithoutConstants):
             for name in ("key", "value")
             if (place := f"output_present_{name}_tensor") in self._tensors
         }
-        """Where keys and values are still to be stored."""
+        """The tensors into which keys and values are still to be stored."""
         heads, groups = (getattr(desc, name) for name in desc.head_counts)
         query, key, value = self._operands(heads, groups)
         output = heads_of("output_tensor", desc.output_tensor, heads)
@@ -219,7 +219,7 @@ class AttentionPlan(PlanWithoutConstants):
         return whole
 
     def _score_bias(self) -> Operand | None:
-        """What is added to the scores, [batch, heads, queries, keys] with sizes of 1 where it repeats: position bias and mask."""
+        """The addend of the scores, [batch, heads, queries, keys] with sizes of 1 where it repeats: position bias and mask."""
         bias, mask = self._desc.relative_position_bias_tensor, self._desc.mask_tensor
         if bias is None and mask is None:
             return None

@@ -61,7 +61,7 @@ class Operation(ABC):
 
     @abstractmethod
     def prepare_row(self, taps: Sequence[Any]) -> Sequence[Any]:
-        """What all windows that read a row use of it, from the vectors of its taps."""
+        """Computes from the vectors of a row's taps the values that all windows use that read the row."""
 
     @abstractmethod
     def accumulate(self, total: Any, row: Sequence[Any], number: int) -> Any:

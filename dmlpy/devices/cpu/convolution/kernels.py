@@ -156,7 +156,7 @@ def _product_with_epilogue(filters: int, most: int, read: Storage, stored: Stora
 
 
 class _Destination(NamedTuple):
-    """Where a vector of positions is written.
+    """The target of a vector of positions.
 
     Attributes:
         address: of the first lane.

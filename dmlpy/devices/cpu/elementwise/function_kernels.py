@@ -85,7 +85,7 @@ _FAR_AREA = 4096.0
 """Beyond this argument arsinh and arcosh are the logarithm of twice the argument."""
 _LEAST_DIVISOR = 1e-30
 _PI_LOW = -8.742277657347586e-8
-"""What pi has more than the float next to it."""
+"""The difference of pi and the float next to it."""
 
 
 class _Doubles:
@@ -215,7 +215,7 @@ class Functions:
         return found[0], found[1]
 
     def _many_quarters(self, x: Any) -> tuple[Any, Any]:
-        """As `_quarters` for |x| from 2 on; the rest of infinities and NaN is NaN.
+        """`_quarters` for |x| from 2 on; the rest of infinities and NaN is NaN.
 
         x is a whole number times a power of two. Its product with 2 / pi, of which the bits before the power's place are left out, is
         computed modulo 4 with 62 bits behind the point.
@@ -475,7 +475,7 @@ class Functions:
         return math.exp_of_sum(bounded, rest, _POWER_OF_E)
 
     def _power(self, x: Any, y: Any) -> Any:
-        """As C's pow: 1 to any power and any number to the power 0 are 1, and -1 to an infinite one."""
+        """The power as C's pow defines it: 1 to any power and any number to the power 0 are 1, and -1 to an infinite one."""
         math, builder, infinite = self._math, self._builder, self._math.constant(inf)
         value = self._power_of_size(math.magnitude(x), y)
         is_usual = builder.and_(math.less(math.constant(0.0), x), math.less(x, infinite))
@@ -506,7 +506,7 @@ class Functions:
         return math.select(is_unit, one, value)
 
     def _constant_power(self, x: Any, exponent: Any) -> Any:
-        """As the operator with one exponent is defined: minus infinity is like other negative bases."""
+        """The power as the operator with one exponent defines it: minus infinity is like other negative bases."""
         math, builder = self._math, self._builder
         is_part = builder.fcmp_ordered("!=", math.built_in("floor", exponent), exponent)
         lacks = builder.and_(math.less(x, math.constant(0.0)), is_part)

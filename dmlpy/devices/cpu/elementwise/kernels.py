@@ -515,7 +515,7 @@ def floored_remainder(math: SimdMath, builder: Any, x: Any, y: Any) -> Any:
 
 
 def _corrected(builder: Any, math: SimdMath, size: Any, divisor: Any, quotient: Any) -> Any:
-    """What is left of a size, given its whole quotient or one more. Nothing is rounded."""
+    """The remainder of a size, given its whole quotient or one more. Nothing is rounded."""
     left = math.fused_once(builder.fneg(quotient), divisor, size)
     return math.select(math.less(left, math.constant(0.0)), math.add(left, divisor), left)
 

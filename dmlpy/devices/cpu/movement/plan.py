@@ -121,7 +121,7 @@ COPIES = Kernel("dmlpy.devices.cpu.movement.kernels:build_copies", 5)
 CONVERSIONS = Kernel("dmlpy.devices.cpu.movement.kernels:build_conversions", 5)
 """Conversions between FLOAT16 and FLOAT32: the instruction set."""
 CLASSES = Kernel("dmlpy.devices.cpu.movement.kernels:build_classes", 5)
-"""Which elements are not finite: whether of FLOAT16, and the instruction set."""
+"""Masks of elements that are not finite: whether of FLOAT16, and the instruction set."""
 CASTS = Kernel("dmlpy.devices.cpu.movement.kernels:build_casts", 5)
 """Conversions between other types: the names of NumPy's types of source and target, and the instruction set."""
 BFLOAT16_CONVERSIONS = Kernel("dmlpy.devices.cpu.movement.kernels:build_bfloat16_conversions", 5)

@@ -79,7 +79,7 @@ class BatchNormalizationParameters(CountedParameters):
 
 
 class CoefficientParameters(CountedParameters):
-    """What the kernels of coefficients read and write: of y, or of dx."""
+    """The tensors of the kernels of coefficients: of y, or of dx."""
 
     groups: Count = field("groups")
     scale: Address = field("the scales")
@@ -102,7 +102,7 @@ class KnownStatisticsParameters(CoefficientParameters):
 
 
 class GroupSumsParameters(CoefficientParameters):
-    """What the kernels of coefficients read that add up the sums of a group's chunks."""
+    """The tensors of the kernels of coefficients that add up the sums of a group's chunks."""
 
     outer: Count = field("planes of each group; not read for rows")
     chunks: Count = field("chunks of a plane, or of all rows")
@@ -163,7 +163,7 @@ BATCH_COEFFICIENTS = Kernel("dmlpy.devices.cpu.normalization.kernels:build_batch
 instruction set."""
 
 GRADIENT_CENTRES = Kernel("dmlpy.devices.cpu.normalization.kernels:build_gradient_centres", 5)
-"""What is subtracted from x in a gradient's sums: the type of statistics, and the instruction set."""
+"""The number that is subtracted from x in a gradient's sums: the type of statistics, and the instruction set."""
 
 GRADIENT_COEFFICIENTS = Kernel("dmlpy.devices.cpu.normalization.kernels:build_gradient_coefficients", 5)
 """The coefficients of dx: the layout of the entries, the type of statistics, and the instruction set."""

@@ -75,7 +75,7 @@ def dot(builder: Any, isa: ByteIsa, sums: Any, unsigned: Any, signed: Any) -> An
 
 
 def _dot_of_shorts(builder: Any, isa: ByteIsa, sums: Any, unsigned: Any, signed: tuple[Any, Any]) -> Any:
-    """As `dot`, of signed factors of 16 bits: those of the even bytes of quads, and those of the odd ones."""
+    """`dot` of signed factors of 16 bits: those of the even bytes of quads, and those of the odd ones."""
     shorts = ir.VectorType(_SHORT, 2 * isa.lanes)
     eight, low = (ir.Constant(shorts, [value] * 2 * isa.lanes) for value in (8, 255))
     multiply = declared(builder.module, ir.FunctionType(integers(isa), [shorts] * 2), _PAIR_SUMS[isa.lanes])

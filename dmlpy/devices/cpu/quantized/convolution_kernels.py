@@ -188,7 +188,7 @@ def build_convolution(output: Output, isa: ByteIsa) -> TaskBody:
 
 
 def _finish_sums(builder: Any, quantized: bool, isa: ByteIsa, sums: Any, results: Any) -> tuple[Any, Any, Any]:
-    """What sums of a filter begin with, the function that generates the code behind them, and a variable: whether results may be wrong.
+    """The first value of a filter's sums, the function that generates the code behind them, and a variable: whether results may be wrong.
 
     Args:
         builder: where the code is appended.

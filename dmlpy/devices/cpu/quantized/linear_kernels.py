@@ -143,7 +143,7 @@ class _Bytes:
         return builder.sitofp(builder.zext(builder.xor(found, self._flips), own.integers), own.simd.llvm_type)
 
     def numbers(self, unsigned: Any) -> Any:
-        """What bytes stand for."""
+        """The numbers that bytes represent."""
         builder, own = self._lanes.builder, self._lanes
         return builder.fmul(builder.fsub(unsigned, own.of_integer(self.offset)), own.simd.repeated(builder, self.scale))
 
@@ -258,7 +258,7 @@ def _step(operation: Element, lanes: int) -> Any:
             own = _Lanes(builder, lanes)
 
             def number(place: Any, which: int) -> Any:
-                """What the bytes of an operand stand for."""
+                """The numbers that the bytes of an operand represent."""
                 zero = own.bytes(zeros[which], flips[which], steps[2 * which + 1])
                 difference = builder.fsub(own.bytes(place, flips[which]), zero)
                 return builder.fmul(difference, own.floats(scales[which], steps[2 * which]))
@@ -368,7 +368,7 @@ def build_elements(operation: Element, isa: ByteIsa) -> TaskBody:
 
     @jit
     def place(p: ElementsParameters, tensor: Any, run: Any, first: Any) -> Any:
-        """Where a tensor's elements of a run begin, from its element `first` on."""
+        """The address of a tensor's element `first` of a run."""
         at, rest = integer_at(p.bases + 8 * tensor) + first * integer_at(p.inner + 8 * tensor), run
         for axis in range(p.axes):
             size = integer_at(p.sizes + 8 * axis)

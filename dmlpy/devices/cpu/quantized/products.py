@@ -99,7 +99,7 @@ def host_byte_isa() -> ByteIsa:
 
 
 class Output(StrEnum):
-    """What becomes of sums."""
+    """The type of the results that are computed from sums."""
 
     INT32 = "int32"
     FLOAT32 = "float32"
@@ -107,7 +107,7 @@ class Output(StrEnum):
 
 
 class RowTerms(KernelStruct):
-    """What sums of a row, or of a filter, are combined with.
+    """The terms that are combined with the sums of a row, or of a filter.
 
     The result is ((sum + first * column's first + second * column's second + bias) * scale * second_scale * column's scale / output_scale)
     in float64. `factor` times the column's factor is about the product of the scales.
@@ -235,7 +235,7 @@ def step_of(tensor: TensorDesc) -> int:
 
 
 def output_of(data_type: DataType) -> Output:
-    """What sums become in an output of a type."""
+    """The `Output` of a tensor's type."""
     return {DataType.INT32: Output.INT32, DataType.FLOAT32: Output.FLOAT32}.get(data_type, Output.BYTES)
 
 

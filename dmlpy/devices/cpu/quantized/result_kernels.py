@@ -199,7 +199,7 @@ def _rounded(builder: Any, isa: ByteIsa, value: Any) -> Any:
 
 
 def _narrow_portably(builder: Any, isa: ByteIsa, steps: list[Any], zero_point: Any, limits: tuple[Any, Any]) -> tuple[Any, list[Any]]:
-    """As `_narrow`, by instructions of any processor."""
+    """`_narrow` by instructions of any processor."""
     simd, found, off = simd_of(isa.floats), [], []
     kind = ir.FunctionType(simd.llvm_type, [simd.llvm_type])
     rounded = declared(builder.module, kind, f"llvm.rint.v{isa.lanes}f32")
@@ -297,7 +297,7 @@ def _term(builder: Any, row: Any, name: str, kind: Any = ADDRESS) -> Any:
 
 
 def first_term(builder: Any, isa: ByteIsa, row: Any) -> Any:
-    """What sums of the filter whose `RowTerms` are at an address begin with, in all lanes."""
+    """The first value of the sums of the filter whose `RowTerms` are at an address, in all lanes."""
     return repeated_index(builder, _term(builder, row, "first"), isa.lanes)
 
 
@@ -341,7 +341,7 @@ class FilterResults:
         return unsure
 
     def _rounded_results(self, builder: Any, numbers: list[Any]) -> tuple[Any, list[Any]]:
-        """As `_narrow`, of products that are known to be less than `FITTING`, or to be NaN."""
+        """`_narrow` of products that are known to be less than `FITTING`, or to be NaN."""
         isa, simd, factor = self._isa, self._simd, self._factor
         move, whole, off = simd.all(ROUNDING), [], []
         for number in numbers:

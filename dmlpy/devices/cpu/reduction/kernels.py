@@ -31,13 +31,13 @@ _LEAST_NORM = np.float32(1e-15)
 
 @jit
 def place_of(p: GroupParameters, number: Any) -> Any:
-    """Where a unit is: its group along both axes, and its place along the axis of contiguous groups."""
+    """The place of a unit: its group along both axes, and its place along the axis of contiguous groups."""
     return number // p.columns // p.group_size, number // p.columns % p.group_size, number % p.columns
 
 
 @jit
 def following(p: GroupParameters, group: Any, group1: Any, column: Any) -> Any:
-    """Where the next unit is: a division takes longer than a short row."""
+    """The place of the next unit, without divisions: one takes longer than a short row."""
     column += 1
     if column == p.columns:
         column = 0

@@ -253,7 +253,7 @@ class Block:
 
     @classmethod
     def of(cls, data_type: np.dtype[Any], size: int, *, few: bool, plain: bool) -> Block:
-        """That of `parts_kernel`."""
+        """The block of `parts_kernel`."""
         return (cls._of_halves if data_type.itemsize == 2 else cls._of_floats)(size, few=few, plain=plain)
 
     @classmethod

@@ -93,7 +93,7 @@ class AttentionPlan(PlanWithoutConstants, TunablePlan):
         plains = (True, False) if self._is_plain(aligned) else (False,)
         ranked = {plain: Division.variants(work, self._type, library.limits, plain=plain) for plain in plains}
         self._divisions = {plain: found[min(variant or 0, len(found) - 1)] for plain, found in ranked.items()}
-        """That of plain attention, where tensors lie as it needs, and the one for all addresses."""
+        """The division of plain attention, where tensors lie as it needs, and the one for all addresses."""
         self._parts = [division.parts for division in next(iter(ranked.values()))] if variant is None else []
         self._keeps = desc.output_present_key_tensor is not None or desc.output_present_value_tensor is not None
         self._conversion = self._converted_lengths()
@@ -159,7 +159,7 @@ class AttentionPlan(PlanWithoutConstants, TunablePlan):
         )
 
     def _blocks(self) -> str:
-        """What a block owns."""
+        """The share of a block, in words."""
         division = self._division
         if division.is_of_any:
             return f"blocks of {division.rows} queries and {division.columns} elements of a head's values"

@@ -1,1 +1,1 @@
-"""What plans of several families share: the host's side of `raw_kernels/common`."""
+"""Code that plans of several families share: the host's side of `raw_kernels/common`."""

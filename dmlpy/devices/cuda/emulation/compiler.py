@@ -38,7 +38,8 @@ SYMBOLS = ("-g", "-O0")
 """Added where a debugger is to stop in a kernel and to show its variables."""
 
 LIBRARIES = ("-nostdlib", "-lgcc", "-lm")
-"""What a shared object is linked to. Not to the C library, whose table takes longer to read than all the rest: this process has it."""
+"""The options that link a shared object to libraries. The C library is none of them: its table takes longer to read than all the rest, and
+this process has it."""
 
 MACHINE = re.compile(re.escape(MACHINE_BEGIN) + ".*?" + re.escape(MACHINE_END), re.DOTALL)
 """The part of an expanded source that differs between a GPU and this CPU."""
@@ -56,7 +57,7 @@ MACHINE_FILES = (
 """The emulated GPU."""
 
 ARITHMETICS = ("exact", "up", "down", "mixed")
-"""What a GPU's approximate functions and tensor cores give: exact results, or such as are off by all that is documented, upwards,
+"""Modes of the GPU's approximate functions and tensor cores: exact results, or such as are off by all that is documented, upwards,
 downwards, or in either direction; cuda_arithmetic_on_cpu.h."""
 
 PATIENCE_S = 60.0
@@ -67,14 +68,14 @@ Array = np.ndarray[Any, Any]
 
 @functools.cache
 def compiler_version() -> str:
-    """What decides what becomes of a source and g++'s options: g++, the kind of processor, and the machine under the kernels."""
+    """The key of compiled code beside the source and g++'s options: g++, the kind of processor, and the machine under the kernels."""
     gcc = subprocess.run(["g++", "--version"], capture_output=True, text=True, check=True).stdout.splitlines()[0]
     machine = b"".join((HERE / name).read_bytes() for name in MACHINE_FILES)
     return f"{gcc}, {platform.machine()}, {hashlib.sha256(machine).hexdigest()[:16]}"
 
 
 def cache_directory() -> Path:
-    """Where compiled kernels stay, or the place that DMLPY_TEST_CACHE names. What lies there is executed: others must not write.
+    """The folder of compiled kernels, or the one that DMLPY_TEST_CACHE names. Its files are executed: others must not write to it.
 
     Raises:
         DeviceError: there is no such folder.
@@ -168,7 +169,7 @@ def _compile(
 
 @functools.cache
 def machine_object(file: str, *flags: str) -> Path:
-    """What g++ makes of a file that is the same for all kernels with these flags: it is linked to each of them."""
+    """Compiles a file that is the same for all kernels with these flags: it is linked to each of them."""
     return compile_program((HERE / file).read_text(), (*flags, "-c"))
 
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 NAME = "cuda-emulated"
 VARIABLE = "DMLPY_SANITIZE"
 SANITIZERS = ("address,undefined", "thread")
-"""What `DMLPY_SANITIZE` may ask for: each launch then runs as a program of its own under these sanitizers of g++."""
+"""The values of `DMLPY_SANITIZE`: each launch then runs as a program of its own under these sanitizers of g++."""
 
 
 SYMBOLS = "DMLPY_SYMBOLS"

@@ -1,4 +1,4 @@
-"""What the CPU launches: kernels, the files of their images, grids whose blocks run at the same time, and the pointers in an argument."""
+"""Launches on the CPU: kernels, the files of their images, grids whose blocks run at the same time, and the pointers in an argument."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class CpuFunction:
 
 
 class MultiprocessorCounts(Protocol):
-    """What a cooperative launch knows of its runtime: the multiprocessors that are left, and the counts of calls by name."""
+    """The counts of its runtime that a cooperative launch reads: the multiprocessors that are left, and the counts of calls by name."""
 
     left: int
     counts: Counter[str]
@@ -67,7 +67,7 @@ def file_of(image: bytes) -> Path:
 
 
 def pointer_offsets(data_type: np.dtype[Any], start: int = 0) -> Iterator[int]:
-    """Where 8-byte unsigned integers, a struct's pointers, lie in it; nested structs and arrays included."""
+    """The offsets of a struct's pointers, 8-byte unsigned integers; nested structs and arrays included."""
     if data_type.subdtype is not None:
         element, sizes = data_type.subdtype
         for index in range(int(np.prod(sizes))):

@@ -121,7 +121,7 @@ class Allocation:
     freed: bool = False
 
     def damage(self) -> str | None:
-        """What was written outside the memory, or None."""
+        """A sentence about a write outside the memory, or None."""
         start = self.pointer - self.storage.ctypes.data
         before = self.storage[start - len(GUARD) : start]
         after = self.storage[start + self.size : start + self.size + len(GUARD)]

@@ -1,4 +1,4 @@
-"""Where indices point: the dimensions that tuples of indices address, and the others."""
+"""The dimensions that tuples of indices address, and the others."""
 
 from __future__ import annotations
 

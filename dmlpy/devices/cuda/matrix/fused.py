@@ -43,7 +43,7 @@ class FusedProduct:
 
     @classmethod
     def of(cls, desc: GEMMDesc, a: Operand, b: Operand, tf32: bool) -> FusedProduct | None:
-        """That of a checked desc without softmax; None where the library has no such epilogue."""
+        """The product of a checked desc without softmax; None where the library has no such epilogue."""
         assert desc.output_tensor is not None
         function, data_type = desc.fused_activation, a.data_type
         if function is not None and not isinstance(function, ActivationReluDesc):

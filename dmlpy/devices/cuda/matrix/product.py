@@ -100,7 +100,7 @@ class Operand:
         return Order.of(matrices.sizes[2:], matrices.strides[2:], others, size, found[self.place])
 
     def with_rows_of(self, axis: int) -> Operand | None:
-        """As `Matrices.with_rows_of`."""
+        """The operand with matrices by `Matrices.with_rows_of`; None if there are none."""
         matrices = self.matrices.with_rows_of(axis)
         return None if matrices is None else replace(self, matrices=matrices)
 
@@ -260,7 +260,7 @@ class LibraryProduct:
         return 0 if self.sizes.inner == 1 or (len(calls) > 1 and calls[1][1]) else 1
 
     def work(self) -> str:
-        """What is multiplied."""
+        """The products that are computed, in words."""
         sizes, rounds = self.sizes, ", factors rounded to TF32" if self.tf32 else ""
         count = f"{sizes.batch} products" if sizes.batch > 1 else "a product"
         _, together = self._division()

@@ -71,7 +71,7 @@ class Statistic:
 
     @classmethod
     def of(cls, desc: GroupNormalizationDesc) -> Statistic:
-        """That of a checked desc."""
+        """The statistic of a checked desc."""
         if isinstance(desc, LPNormalizationDesc):
             return cls("OneNorm" if desc.p == 1 else "TwoNorm", (desc.axis,))
         if isinstance(desc, MeanVarianceNormalization2Desc):

@@ -49,7 +49,7 @@ class TunablePlan(Plan):
 
     @abstractmethod
     def variants(self) -> Mapping[str, Callable[[], Plan]]:
-        """What makes each variant that may be the fastest, by name: first that of this plan. They take the same packed constants."""
+        """A function for each variant that may be the fastest, by name: first that of this plan. They take the same packed constants."""
 
 
 class Autotuner:

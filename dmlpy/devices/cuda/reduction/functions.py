@@ -57,7 +57,7 @@ class Reduction:
 
     @classmethod
     def of(cls, desc: ReductionDesc) -> Reduction:
-        """That of a checked desc."""
+        """The reduction of a checked desc."""
         data_type = desc.input_tensor.data_type.numpy
         if isinstance(desc, ReduceDesc):
             return cls(FUNCTIONS[desc.function], data_type, desc.function in (ReduceFunction.MIN, ReduceFunction.ARGMIN))

@@ -1,1 +1,1 @@
-"""What plans need of CUDA: the interface, its implementation with CuPy, and the libraries that it calls."""
+"""The part of CUDA that plans need: the interface, its implementation with CuPy, and the libraries that it calls."""

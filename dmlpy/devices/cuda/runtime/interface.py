@@ -83,7 +83,7 @@ class Matrix:
 
 @dataclass(frozen=True)
 class Fusion:
-    """What becomes of a product P before it is stored: f(alpha P + beta C + bias).
+    """The function of a product P that is stored: f(alpha P + beta C + bias).
 
     Attributes:
         alpha: the factor of the product.

@@ -232,7 +232,7 @@ def atan_yx(node: Node) -> Value:
 
 
 def _is_negative(x: Value) -> Value:
-    """Where a number is below 0, or negative zero."""
+    """A BOOL value: whether a number is below 0, or negative zero."""
     return (x < 0) | (1.0 / x < 0)
 
 

@@ -59,7 +59,7 @@ def clip_gradient(node: Node) -> Value:
 
 
 def _passes(x: Value, limit: float, *, up: bool) -> Value:
-    """Where a limit is reached or exceeded."""
+    """A BOOL value: whether a limit is reached or exceeded."""
     if not x.is_float:
         limits = np.iinfo(dtype_of(x.element))
         whole = (math.ceil(limit) if up else math.floor(limit)) if math.isfinite(limit) else limit

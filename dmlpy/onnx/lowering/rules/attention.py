@@ -130,7 +130,7 @@ def _mask(node: Node, length: int) -> Expression | None:
 
 
 def _conditions(node: Node, count: int, length: int) -> Iterator[Expression]:
-    """Which keys the queries attend to, apart from the node's mask input."""
+    """Yields masks of the keys that the queries attend to, apart from the node's mask input."""
     lengths = x.cast(node.x(6), output_data_type=DataType.INT32).reshape(-1, 1, 1, 1) if node.has(6) else None
     left, right = _windows(node)
     if node.attribute("is_causal", 0):

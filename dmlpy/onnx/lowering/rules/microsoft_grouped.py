@@ -215,7 +215,7 @@ def _kept(node: Node, index: int, new: Expression, step: Step) -> Expression:
 
 
 def _allowed(node: Node, step: Step, keys: Expression) -> Expression:
-    """Which keys, at these positions, each query sees."""
+    """A UINT8 mask of the keys, at these positions, that each query sees."""
     places = count_positions(step.length, 2) + step.before
     if not node.attribute("causal", 1):
         return keys < step.before + step.length

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from dmlpy.x.expressions import Expression
 
 _RESERVED = 5
-"""What the logarithm of a sum of exponentials stays below that of the largest number."""
+"""The distance that the logarithm of a sum of exponentials keeps from that of the largest number."""
 _COERCED_BEFORE = 13
 """The opset of Softmax from which on it normalizes one axis instead of all dimensions from it on."""
 

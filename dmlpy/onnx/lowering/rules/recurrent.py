@@ -75,7 +75,7 @@ def _state(node: Node, index: int) -> Expression:
 
 
 def _initial_states(node: Node) -> tuple[Expression | None, ...]:
-    """What no step leaves, beside an empty sequence: the initial states, or states of 0. No tensor of DirectML is empty."""
+    """The last states after no steps: the initial states, or states of 0. No tensor of DirectML is empty."""
     sizes = node.sizes(0)
     batch, directions, hidden = sizes[0 if _batch_first(node) else 1], node.sizes(2)[0], node.sizes(2)[2]
     whole = (batch, directions, hidden) if _batch_first(node) else (directions, batch, hidden)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _ROUNDING = 2.0**-22
 """More than adding 1 to a place in FLOAT rounds by, relative to the place."""
 _MOST_SAMPLES = (1 << 32) - 1
-"""As many samples as a region has pixels for an output."""
+"""No limit: an output has as many samples as its part of the region has pixels."""
 
 
 @lowers("RoiAlign")

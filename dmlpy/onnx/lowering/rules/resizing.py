@@ -74,12 +74,12 @@ class Axis:
 
     @property
     def offset(self) -> float:
-        """Where the first output element lies."""
+        """The coordinate of the first output element in the input."""
         return self._placed[1]
 
     @property
     def coordinates(self) -> Array:
-        """Where each output element lies in the input."""
+        """The coordinates of the output elements in the input."""
         return np.arange(self.output, dtype=np.float64) * self.slope + self.offset
 
 

@@ -61,7 +61,7 @@ def affine_grid(node: Node) -> Expression:
 
 
 def _places(size: int, align: bool) -> Array:
-    """Where a dimension's elements lie between -1 and 1. If corners are aligned, a single element lies at 1, as in ONNX Runtime."""
+    """The coordinates of a dimension's elements, -1 to 1. If corners are aligned, a single element lies at 1, as in ONNX Runtime."""
     if align:
         return np.linspace(-1, 1, size) if size > 1 else np.ones(1)
     return (2 * np.arange(size) + 1) / size - 1
