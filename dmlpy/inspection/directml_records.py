@@ -78,7 +78,7 @@ class OperatorRecord(_Model):
     runs: Count
     """The descs that were run."""
     runs_agree: Count
-    """Those of them whose results agree with `dmlpy.reference`."""
+    """The descs of `runs` whose results agree with `dmlpy.reference`."""
     left_out: Count
     """The descs that were neither checked nor run, as the time was over or the process had ended too often."""
     sample: Binding | None

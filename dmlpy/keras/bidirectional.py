@@ -152,7 +152,7 @@ class Bidirectional(Layer):
 
     @property
     def initial_state_gradients(self) -> list[Array]:
-        """Those of the last backward pass, as `initial_state` lists the states."""
+        """The gradients of the last backward pass, in the order in which `initial_state` lists the states."""
         return self.layer.initial_state_gradients
 
     def reset_states(self) -> None:

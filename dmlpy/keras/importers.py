@@ -46,7 +46,7 @@ KERAS_3_ACTIVATIONS: dict[str, OperatorDesc] = {
 """Keras 3's activation names."""
 
 _CELL_ACTIVATIONS = {name: desc for name, desc in KERAS_3_ACTIVATIONS.items() if isinstance(desc, ActivationDesc) and desc.fusable}
-"""Those that a cell can apply."""
+"""Keras 3's names of the activations that a cell can apply."""
 
 _NOT_FUSED = frozenset(
     {

@@ -34,7 +34,7 @@ class IdlePool:
         self._bytes = 0
 
     def take(self, key: Hashable) -> Any:
-        """Memory for that key, for exclusive use; None if none is idle."""
+        """Memory for a key, for exclusive use; None if none is idle."""
         with self._lock:
             if not (found := self._idle.get(key)):
                 return None

@@ -63,7 +63,7 @@ def constant_gradient(desc: Any) -> int:
 
 @flops(BatchNormalizationTrainingGradDesc)
 def training_gradient(desc: Any) -> int:
-    """Those of the two sums, and for dx two differences and two products besides the centred input."""
+    """The operations of the two sums, and for dx two differences and two products besides the centred input."""
     return 8 * elements(desc)
 
 

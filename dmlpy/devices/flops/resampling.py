@@ -25,7 +25,7 @@ def resample(desc: Any) -> int:
 
 @flops(ResampleGradientDesc)
 def gradient(desc: Any) -> int:
-    """Those of the forward resampling, and for nearest elements an addition each."""
+    """The operations of the forward resampling, and for nearest elements an addition each."""
     places = int(desc.input_gradient_tensor.element_count)
     return _interpolations(desc.interpolation_mode, _scaled(desc), places) or places
 

@@ -18,7 +18,7 @@ _INDEX = frozenset({DataType.UINT32})
 
 
 class WeightedGatherDesc(OperatorDesc):
-    """Sums of rows of each batch, which indices choose, times weights: what samples images at any places.
+    """Sums of rows of each batch that indices choose, times weights. It samples images at any places.
 
     Graphs create it from their nodes; DirectML has no such operator. A device without a plan for it runs the nodes separately.
     """

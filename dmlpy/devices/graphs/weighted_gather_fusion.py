@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _OPERANDS = ("a_tensor", "b_tensor"), ("b_tensor", "a_tensor")
 _DIMENSIONS = 3
-"""Those of the tensors: batches, rows, channels."""
+"""The dimensions of the tensors: batches, rows, channels."""
 
 
 @dataclass(frozen=True)

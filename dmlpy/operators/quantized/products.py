@@ -37,10 +37,10 @@ class QuantizedDesc(OperatorDesc):
     """The scales and zero points, each with the symbol that its count may be instead of 1; empty where there is always one element."""
 
     movable: ClassVar[tuple[str, ...]] = ()
-    """Those whose count may lie along any of fewer than 4 dimensions."""
+    """The parameters whose count may lie along any of fewer than 4 dimensions."""
 
     of_one_rank: ClassVar[tuple[str, ...]] = ()
-    """Those that have equal dimension counts, where the operator says so."""
+    """The tensors that must have equal dimension counts, where the operator says so."""
 
     def terms(self, field: TensorField) -> tuple[Term, ...]:
         if field.name not in self.parameters:

@@ -112,7 +112,7 @@ class Samples:
         return cls(numbers // per_output, lower, upper, shares, inside, moving, fractions, per_output, complete)
 
     def of_region(self) -> Samples:
-        """Those of the only region that are inside the image, in vectors."""
+        """The samples of the only region that are inside the image, in vectors."""
         (kept,) = self.inside
         names = ("lower", "upper", "shares", "inside", "moving", "fractions")
         arrays: dict[str, Any] = {name: getattr(self, name)[0, kept] for name in names}

@@ -28,7 +28,7 @@ _MULTIPLICATIONS_IN_PLACE = 1 << 21
 """The most multiplications of several rows or matrices that one thread computes in place, at least as fast as BLAS; for more, BLAS may use
 several threads."""
 _MOST_JOINED_ROWS = 32
-"""Of matrices with more rows, hardly any is lost where each has its own tiles."""
+"""The most rows of matrices that are joined: larger ones fill tiles of their own nearly as well."""
 _MIN_TERMS = 16
 """With fewer terms, rounding A would take as long as multiplying it."""
 

@@ -32,7 +32,7 @@ _TILED = 128
 _LARGEST_SIDE = 16
 """Rows and columns of a tile, at most: each row takes a register."""
 _SMALL_SIDE = 4
-"""Those of tiles of blocks that are too small for others."""
+"""Rows and columns of a tile, where the block is too small for larger ones."""
 _THIN = 8
 """Rows of fewer elements are copied column by column, if there are more of them."""
 _VECTOR_BYTES = 32

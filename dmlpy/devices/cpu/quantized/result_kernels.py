@@ -56,7 +56,7 @@ _PACKS = {
     8: ("llvm.x86.avx2.packssdw", "llvm.x86.avx2.packsswb"),
     16: ("llvm.x86.avx512.packssdw.512", "llvm.x86.avx512.packsswb.512"),
 }
-"""Those that pack integers of 32 and 16 bits in halves, with saturation."""
+"""Instructions that pack integers of 32 and 16 bits in halves, with saturation, by lanes."""
 _FUSING_LANES = 16
 """The lanes of processors that are sure to add products in one rounding."""
 ROUNDING = 1.5 * 2.0**23

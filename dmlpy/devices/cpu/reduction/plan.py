@@ -31,7 +31,7 @@ Layout = Literal["rows", "columns"]
 CHUNK = 1 << 12
 """Entries of a row that are summed in float32, at most; sums of these are added in float64."""
 COLUMN_VECTORS = 8
-"""Vectors of neighbouring columns that a unit has, at most: a column alone would have one cache line of each row."""
+"""Vectors of neighbouring columns in a unit, at most: a single column would read one cache line of each row."""
 REDUCED_VECTORS = 4
 """The same where floats are reduced."""
 CHUNK_ROWS = 64
@@ -104,7 +104,7 @@ RUNNING_SUM = Kernel("dmlpy.devices.cpu.reduction.running_kernels:build_running_
 INTEGER_REDUCTION = Kernel("dmlpy.devices.cpu.reduction.integer_kernels:build_integer_reduction", 5)
 """Sums and extremes of rows of integers: `sum`, `min` or `max`, NumPy's name of their type, and the instruction set."""
 INTEGER_COLUMNS = Kernel("dmlpy.devices.cpu.reduction.integer_kernels:build_integer_columns", 5)
-"""Those of columns of integers; the choices are the same."""
+"""Sums and extremes of columns of integers, with the arguments of `INTEGER_REDUCTION`."""
 RUNNING_INTEGER_SUM = Kernel("dmlpy.devices.cpu.reduction.running_kernels:build_running_integer_sum", 5)
 """Running sums of integers: the layout of the entries, the bytes of an element, and the instruction set."""
 RUNNING_PRODUCT = Kernel("dmlpy.devices.cpu.reduction.kernels:build_running_product", 5)
@@ -408,7 +408,7 @@ class CompiledLPNormalizationPlan(_GroupsPlan):
 INDEX_REDUCTION = Kernel("dmlpy.devices.cpu.reduction.index_kernels:build_index_reduction", 5)
 """The indices of largest or smallest elements of rows: the type of the elements, and the instruction set."""
 INDEX_COLUMNS = Kernel("dmlpy.devices.cpu.reduction.index_kernels:build_index_columns", 5)
-"""Those of columns; the choices are the same."""
+"""The indices of largest or smallest elements of columns, with the arguments of `INDEX_REDUCTION`."""
 
 
 class IndexReductionParameters(UnitParameters):

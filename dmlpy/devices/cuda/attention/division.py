@@ -56,7 +56,7 @@ SIZES = {
 Few rows leave time for everything while keys and values come from memory: they need no instances of their own for plain attention.
 """
 _SIZES_FROM_80 = (64, 256)
-"""Those of `attend_halves` that have too few registers below compute capability 8.0, where products take two instructions."""
+"""The sizes of `attend_halves` that have too few registers below compute capability 8.0, where products take two instructions."""
 FEW_ROWS = 16
 """The rows of a block where there are few: in `attend_halves` all warps share them."""
 MOST_FEW_ROWS = FEW_ROWS

@@ -76,7 +76,7 @@ class ProductSizes:
 
     @classmethod
     def of(cls, a: Matrices, b: Matrices) -> ProductSizes:
-        """Those of the product of two matrices."""
+        """The sizes of the product of two matrices."""
         outer, inner, rows, terms = a.sizes
         return cls(outer, inner, rows, b.sizes[3], terms)
 
@@ -87,7 +87,7 @@ class ProductSizes:
 
     @property
     def multiplications(self) -> int:
-        """Those of the whole batch."""
+        """The multiplications of the whole batch."""
         return prod((self.outer, self.inner, self.rows, self.columns, self.terms))
 
     @property
