@@ -110,8 +110,8 @@ def _where(record: Record) -> str:
     if record.device.get("kind") == "cuda":
         return f"{record.device_name}, {record.date[:10]}, dmlpy with {own}."
     threads, loops = record.host.threads, record.host.busy_loops
-    beside = f", with {plural(loops, 'CPU-bound background process')}" if loops else ""
-    where = f"{record.device_name}, {threads} thread{'s' * (threads > 1)}{beside}, {record.date[:10]}, dmlpy with {own}."
+    load = f", with {plural(loops, 'CPU-bound background process')}" if loops else ""
+    where = f"{record.device_name}, {threads} thread{'s' * (threads > 1)}{load}, {record.date[:10]}, dmlpy with {own}."
     return " ".join(filter(None, [where, tables.isa_text(record)]))
 
 

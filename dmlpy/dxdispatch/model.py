@@ -207,15 +207,15 @@ class _Loader(ProblemCollector):
         if other == SERIALIZED_GRAPH:
             return self._serialized(place, name, data, resources)
         entry = self.read(OperatorEntry, place, data)
-        beside = {*OperatorEntry.spellings(), "type", "Type"}
+        outside = {*OperatorEntry.spellings(), "type", "Type"}
         nested = next((data[key] for key in ("desc", "Desc") if key in data), None)
-        members = nested if isinstance(nested, dict) else {key: value for key, value in data.items() if key not in beside}
+        members = nested if isinstance(nested, dict) else {key: value for key, value in data.items() if key not in outside}
         examined = check_desc({"Type": kind, "Desc": members} if kind is not None else {"Desc": members}, self.level, strict=True)
         if examined.problems:
             self.findings.append(replace(examined.finding(place.words), location=place.location))
         self.warnings += [replace(item, location=place.location) for item in examined.undocumented_findings(place.words)]
         if nested is not None:
-            known = {*beside, "desc", "Desc"}
+            known = {*outside, "desc", "Desc"}
             surplus = (key for key in data if key not in known and not key.startswith(("$", "_")))
             expected = "only type, bindings, executionFlags and dmlCompileType beside desc"
             self.warn(place, list(truncate(ignored_problem(key, expected, "move the struct's members into desc") for key in surplus)))

@@ -128,8 +128,8 @@ class Positions:
             return self._members(start).get(step)
         nested = (self._find_spelling(start, holder) for holder in ("desc", "operator")) if depth < _MOST_NESTED else ()
         inside = [found for holder in nested if holder and (found := self._find_member(holder.value, step, outer, depth + 1))]
-        beside = [found] if (found := self._find_spelling(start, step)) else []
-        return next(iter([*beside, *inside] if outer else [*inside, *beside]), None)
+        direct = [found] if (found := self._find_spelling(start, step)) else []
+        return next(iter([*direct, *inside] if outer else [*inside, *direct]), None)
 
     def _find_spelling(self, start: int, name: str) -> _Member | None:
         """The member of this name, or else of the same letters in another spelling: `sizes`, `Sizes`; `data_type`, `DataType`."""

@@ -185,8 +185,8 @@ class AttentionDesc(OperatorDesc):
         """Elements of a head of a checked desc: of its queries and keys, and of its values."""
         assert self.output_tensor is not None
         heads = getattr(self, self.head_counts[0])
-        beside = (self.stacked_query_key_tensor, self.stacked_query_key_value_tensor)
-        size = self.query_tensor.sizes[-1] // heads if self.query_tensor else next(tensor.sizes[-1] for tensor in beside if tensor)
+        stacked = (self.stacked_query_key_tensor, self.stacked_query_key_value_tensor)
+        size = self.query_tensor.sizes[-1] // heads if self.query_tensor else next(tensor.sizes[-1] for tensor in stacked if tensor)
         return size, self.output_tensor.sizes[-1] // heads
 
     def terms(self, field: TensorField) -> tuple[Term, ...]:

@@ -75,9 +75,9 @@ def single(chosen: Array, size: int) -> Taps:
 def linear(places: Array, size: int) -> Taps:
     """The two neighbours of each coordinate, clipped to the edges."""
     lower = np.floor(places)
-    beside = np.clip(np.stack([lower, lower + 1], axis=1), 0, size - 1).astype(np.intp)
+    neighbours = np.clip(np.stack([lower, lower + 1], axis=1), 0, size - 1).astype(np.intp)
     upper_weight = places - lower
-    return Taps.of(beside, np.stack([1 - upper_weight, upper_weight], axis=1))
+    return Taps.of(neighbours, np.stack([1 - upper_weight, upper_weight], axis=1))
 
 
 def stretched(places: Array, size: int, radius: float) -> Taps:

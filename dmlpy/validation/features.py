@@ -92,10 +92,10 @@ def check_feature_support(
     """
     level = parse_level(feature_level)
     try:
-        asked = Feature.parse(feature)
+        parsed = Feature.parse(feature)
     except ValueError as error:
         raise DmlError(f"feature is {brief(feature)}, {error}", hresult=HResult.DXGI_ERROR_UNSUPPORTED) from None
-    kind = _QUERIES[asked]
+    kind = _QUERIES[parsed]
     query = kind.from_dict(query) if isinstance(query, Mapping) else query
     if not isinstance(query, kind):
         raise DescError("check_feature_support", [Problem("field.form", "query", brief(query), with_article(kind.__name__))])

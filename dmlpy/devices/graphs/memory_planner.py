@@ -111,11 +111,11 @@ def plan_memory(items: Iterable[Item], like: MemoryPlan | None = None) -> Memory
     given = tuple(items)
     if len(given) < 2:
         return MemoryPlan(given, (0,) * len(given), "by size")
-    beside = _neighbours(given)
-    if beside is None:
+    neighbours = _neighbours(given)
+    if neighbours is None:
         return MemoryPlan(given, _places_in_order(given), _IN_ORDER)
     if like is not None and like.placed and _steps(like.items) == _steps(given):
-        return MemoryPlan(given, _places(given, like.placed, beside), like.method, like.placed)
+        return MemoryPlan(given, _places(given, like.placed, neighbours), like.method, like.placed)
     numbers = range(len(given))
     orders = {
         "by size": sorted(numbers, key=lambda at: (-given[at].size, given[at].first)),
@@ -124,14 +124,14 @@ def plan_memory(items: Iterable[Item], like: MemoryPlan | None = None) -> Memory
     }
     plans = {}
     for method, order in orders.items():
-        plans[method] = MemoryPlan(given, _places(given, order, beside), method, tuple(order))
+        plans[method] = MemoryPlan(given, _places(given, order, neighbours), method, tuple(order))
         if plans[method].size == plans[method].lower_bound:
             return plans[method]
-    improved = [_improve(plan, orders[method], beside, _MOST_PLACEMENTS // len(plans)) for method, plan in plans.items()]
+    improved = [_improve(plan, orders[method], neighbours, _MOST_PLACEMENTS // len(plans)) for method, plan in plans.items()]
     return min(improved, key=lambda plan: plan.size)
 
 
-def _improve(plan: MemoryPlan, order: Sequence[int], beside: Neighbours, placements: int) -> MemoryPlan:
+def _improve(plan: MemoryPlan, order: Sequence[int], neighbours: Neighbours, placements: int) -> MemoryPlan:
     """The best plan of some attempts, each of which places the items at the top of the last one earlier."""
     best, items, current, tried = plan, plan.items, list(order), {tuple(order)}
     for _ in range(placements // len(items)):
@@ -145,7 +145,7 @@ def _improve(plan: MemoryPlan, order: Sequence[int], beside: Neighbours, placeme
             break
         tried.add(tuple(current))
         method = f"{best.method.removesuffix(', improved')}, improved"
-        plan = MemoryPlan(items, _places(items, current, beside), method, tuple(current))
+        plan = MemoryPlan(items, _places(items, current, neighbours), method, tuple(current))
         best = min(best, plan, key=lambda some: some.size)
         if best.size == best.lower_bound:
             break
@@ -184,15 +184,15 @@ def _neighbours(items: Sequence[Item]) -> Neighbours | None:
     return np.split(pairs[1][by_item], np.searchsorted(pairs[0][by_item], places[1:]))
 
 
-def _places(items: Sequence[Item], order: Iterable[int], beside: Neighbours) -> tuple[int, ...]:
+def _places(items: Sequence[Item], order: Iterable[int], neighbours: Neighbours) -> tuple[int, ...]:
     """The offsets of items that are placed in this order, each in the smallest gap that holds it."""
     if len(items) <= _FEW:
-        return _places_of_few(items, order, beside)
+        return _places_of_few(items, order, neighbours)
     offsets = np.full(len(items), -1, np.int64)
     ends = np.zeros(len(items), np.int64)
     for at in order:
         size = aligned(items[at].size)
-        near = np.asarray(beside[at])
+        near = np.asarray(neighbours[at])
         placed = near[offsets[near] >= 0]
         starts, stops = offsets[placed], ends[placed]
         by_offset = np.argsort(starts, kind="stable")
@@ -206,13 +206,13 @@ def _places(items: Sequence[Item], order: Iterable[int], beside: Neighbours) -> 
     return tuple(int(offset) for offset in offsets)
 
 
-def _places_of_few(items: Sequence[Item], order: Iterable[int], beside: Neighbours) -> tuple[int, ...]:
+def _places_of_few(items: Sequence[Item], order: Iterable[int], neighbours: Neighbours) -> tuple[int, ...]:
     """The result of `_places`, without arrays."""
     placed: dict[int, tuple[int, int]] = {}
     for at in order:
         size, behind = aligned(items[at].size), 0
         place, room = -1, 0
-        for start, stop in sorted(placed[other] for other in beside[at] if other in placed):
+        for start, stop in sorted(placed[other] for other in neighbours[at] if other in placed):
             gap = start - behind
             if gap >= size and (place < 0 or gap < room):
                 place, room = behind, gap

@@ -313,12 +313,12 @@ class Geometry:
     def each_fields(self) -> dict[str, Any]:
         """The values of `EACH`: the channels of all tensors are split into groups and the channels of one."""
         sizes = (self._sizes[0], self._groups, self.group_channels, *self._sizes[2:])
-        beside = tuple(0 for _ in self._sizes[2:])
+        spatial_zeros = tuple(0 for _ in self._sizes[2:])
         strides = [
             (self._output[0], self.group_channels * self._output[1], *self._output[1:]),
-            (self._input[0], self.channels * self._input[1], 0, *beside),
-            (0, self._filter_group, self._filter_channels[1], *beside),
-            (0, self.group_channels, 1, *beside),
+            (self._input[0], self.channels * self._input[1], 0, *spatial_zeros),
+            (0, self._filter_group, self._filter_channels[1], *spatial_zeros),
+            (0, self.group_channels, 1, *spatial_zeros),
             *((own[0], 0, *own[1:]) for own in self._counts()),
         ]
         return {"axes": axes_value(merged(sizes, strides), len(strides)), "count": self.elements}

@@ -145,12 +145,12 @@ def _round(name: str, desc: ElementWiseRoundDesc) -> tuple[str, tuple[Member, ..
 
 
 def _is_infinity(name: str, desc: ElementWiseIsInfinityDesc) -> tuple[str, tuple[Member, ...]]:
-    asked = {
+    functors = {
         IsInfinityMode.EITHER: "IsInfinity",
         IsInfinityMode.POSITIVE: "IsPositiveInfinity",
         IsInfinityMode.NEGATIVE: "IsNegativeInfinity",
     }
-    return asked[desc.infinity_mode], ()
+    return functors[desc.infinity_mode], ()
 
 
 def _add1(name: str, desc: ElementWiseAdd1Desc) -> tuple[str, tuple[Member, ...]]:
