@@ -124,7 +124,7 @@ def place() -> str:
     if ImageStore.open() is not None:
         return f"stored in {cache_directory()}"
     chosen = os.environ.get("DMLPY_CACHE_DIR")
-    folder = f"DMLPY_CACHE_DIR is {chosen!r}, which is no" if chosen else "there is no"
+    folder = f"DMLPY_CACHE_DIR is {chosen!r}, which is not a" if chosen else "there is no"
     return f"not stored: {folder} folder that only the user can write to"
 
 

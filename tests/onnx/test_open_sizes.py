@@ -284,7 +284,7 @@ class Binds:
         return self.dispatches, self.runs, self.tensors
 
 
-@pytest.mark.parametrize(("past", "bound_anew"), [(4, 0), (1100, 4)])
+@pytest.mark.parametrize(("past", "bound_anew"), [(4, 0), (4200, 4)])
 @pytest.mark.parametrize("layers", [1, 3])
 def test_sizes_that_come_again_bind_only_large_tensors(monkeypatch: pytest.MonkeyPatch, layers: int, past: int, bound_anew: int) -> None:
     """Those that the model is given and gives, here the caches before and after; small ones are copied."""
@@ -419,9 +419,9 @@ def test_cached_items_are_evicted_in_the_order_of_their_last_use() -> None:
     assert (cache.get("e"), len(cache), cache.used_bytes) == ("large", 1, 99), "what was used last stays in any case"
 
 
-@pytest.mark.parametrize(("steps", "copied"), [(4, 4 * 2 * (3 + 5) * 4 + 40), (1000, 1000 * 2 * 3 * 4 + 40)])
+@pytest.mark.parametrize(("steps", "copied"), [(4, 4 * 2 * (3 + 5) * 4 + 40), (4000, 4000 * 2 * 3 * 4 + 40)])
 def test_memory_of_copied_tensors_counts_among_the_cached_bytes(steps: int, copied: int) -> None:
-    """x and y of each step and h; of a thousand steps y is too large to be copied. The weights count once, where they were packed first."""
+    """x and y of each step and h; of thousands of steps y is too large to be copied. The weights count once, where they were packed first."""
     compiled = onnx.load(recurrent("LSTM", 4).proto).compile("numpy")
     compiled._compile_for_sizes({"x": (steps, 2, 3)})
     programs = [item for item, _ in compiled._cache._items.values() if isinstance(item, CompiledProgram)]

@@ -14,12 +14,23 @@ pytest.importorskip("llvmlite")
 
 from dmlpy.devices.cpu.device import CpuDevice
 from dmlpy.devices.cpu.elementwise import integer_plan
-from dmlpy.devices.cpu.elementwise.integer_plan import _ONLY_SMALL, _TO_32_BITS, COMPARISONS, ChoicePlan, ContiguousPlan, Function
+from dmlpy.devices.cpu.elementwise.integer_plan import (
+    _AS_FAST,
+    _ONLY_SMALL,
+    _TO_32_BITS,
+    COMPARISONS,
+    ChoicePlan,
+    ContiguousPlan,
+    Function,
+    RowsPlan,
+)
 from dmlpy.devices.cpu.elementwise.integer_plan import FUNCTIONS as EVERY_FUNCTION
 from dmlpy.devices.cpu.plans import compiled_plan
 from tests.support.operators.layout_runs import run
 
-FUNCTIONS = {resolve_name(name): row for name, row in EVERY_FUNCTION.items() if row[0] not in _ONLY_SMALL}
+LARGE = {resolve_name(name): row for name, row in EVERY_FUNCTION.items() if row[0] not in _ONLY_SMALL}
+FUNCTIONS = {kind: row for kind, row in LARGE.items() if row[0] not in _AS_FAST}
+"""Those that are compiled for contiguous tensors."""
 SIZES = (3, 1367)
 """An odd number of elements, more than 2,048."""
 MEMBERS: dict[Any, dict[str, Any]] = {
@@ -33,7 +44,7 @@ EVERY = ("UINT8", "INT8", "UINT16", "INT16", "UINT32", "INT32", "UINT64", "INT64
 
 def desc_of(kind: Any, own: str, sizes: tuple[int, ...] = SIZES, strides: Any = None) -> Any:
     """The desc with inputs of a type, and strides of its output."""
-    function, inputs = FUNCTIONS[kind]
+    function, inputs = LARGE[kind]
     tensors = {name: dml.TensorDesc(data_type=own, sizes=sizes) for name in inputs}
     name = "output_gradient_tensor" if function is Function.RELU_GRADIENT else "output_tensor"
     to = "UINT8" if function in COMPARISONS else own
@@ -44,20 +55,20 @@ def desc_of(kind: Any, own: str, sizes: tuple[int, ...] = SIZES, strides: Any = 
 def types_of(kind: Any) -> list[str]:
     """The types that a class takes and that have kernels."""
     valid = [own for own in EVERY if not dml.check(desc_of(kind, own))]
-    function, _ = FUNCTIONS[kind]
+    function, _ = LARGE[kind]
     if function in _TO_32_BITS:
         valid = [own for own in valid if not own.endswith("64")]
     return [own for own in valid if function in COMPARISONS or not own.startswith("FLOAT")]
 
 
-def elements(rng: np.random.Generator, own: str) -> Any:
+def elements(rng: np.random.Generator, own: str, sizes: tuple[int, ...] = SIZES) -> Any:
     """Numbers with both ends of the type, 0 and what is equal among them; floats also with NaN and infinities. Few shifts are too far."""
     dtype = np.dtype(own.lower())
     if dtype.kind == "f":
-        return rng.choice(np.array([np.nan, np.inf, -np.inf, -1.5, -0.0, 0.0, 2.0, 1e-7], dtype), SIZES)
+        return rng.choice(np.array([np.nan, np.inf, -np.inf, -1.5, -0.0, 0.0, 2.0, 1e-7], dtype), sizes)
     limits = np.iinfo(dtype)
     minus_one = -1 if dtype.kind == "i" else limits.max
-    return rng.choice(np.array([limits.min, limits.max, minus_one, 0, 0, 1, 3, 7, 8, limits.max // 2 + 1, limits.max - 1], dtype), SIZES)
+    return rng.choice(np.array([limits.min, limits.max, minus_one, 0, 0, 1, 3, 7, 8, limits.max // 2 + 1, limits.max - 1], dtype), sizes)
 
 
 @pytest.mark.parametrize("kind", FUNCTIONS, ids=lambda kind: kind.short_name())
@@ -116,6 +127,69 @@ def test_what_is_compiled() -> None:
     assert not isinstance(compiled_plan(desc_of(dml.ElementWisePowDesc, "INT64")), ContiguousPlan)
     bfloat16 = desc_of(dml.ElementWiseLogicalLessThanDesc, "BFLOAT16")
     assert not isinstance(compiled_plan(bfloat16), ContiguousPlan)
+
+
+ROWS: dict[str, tuple[Any, str, tuple[int, ...], Any, Any, Any]] = {
+    "a row": (dml.ElementWiseAddDesc, "INT64", (4, 9, 67), None, None, (0, 0, 1)),
+    "a column": (dml.ElementWiseSubtractDesc, "UINT32", (4, 9, 67), None, (9, 1, 0), None),
+    "a number": (dml.ElementWiseMultiplyDesc, "INT32", (9001,), None, None, (0,)),
+    "two numbers": (dml.ElementWiseLogicalOrDesc, "UINT8", (40, 66), None, (0, 0), (0, 0)),
+    "gaps": (dml.ElementWiseLogicalLessThanDesc, "FLOAT16", (4, 9, 67), (700, 70, 1), (640, 71, 1), (0, 67, 1)),
+    "another order": (dml.ElementWiseDivideDesc, "INT16", (67, 4, 9), (1, 67, 268), (1, 0, 67), (0, 1, 4)),
+    "short of a vector": (dml.ElementWiseMinDesc, "UINT64", (150, 17), None, None, (1, 0)),
+}
+"""The class, type and sizes, and the strides of the output and both inputs."""
+
+
+def of_rows(name: str) -> Any:
+    kind, own, sizes, *strides = ROWS[name]
+    desc = desc_of(kind, own, sizes, strides[0])
+    named = zip(("a_tensor", "b_tensor"), strides[1:], strict=True)
+    return desc.replace(**{place: dml.TensorDesc(data_type=own, sizes=sizes, strides=steps) for place, steps in named})
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_rows(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Operands that repeat elements, on one thread and on two; nothing is written between rows."""
+    rng, desc = np.random.default_rng(6), of_rows(name)
+    given = {}
+    for place in ("a_tensor", "b_tensor"):
+        own = desc.tensors()[place]
+        kept = tuple(1 if step == 0 else size for size, step in zip(own.sizes, own.element_strides, strict=True))
+        given[place] = np.broadcast_to(elements(rng, ROWS[name][1], kept), own.sizes)
+    with np.errstate(all="ignore"):
+        wanted = run(desc, given)["output_tensor"]
+    monkeypatch.setattr(integer_plan, "_BYTES_OF_A_THREAD", 1)
+    monkeypatch.setattr(integer_plan, "_BYTES_OF_A_ROW", 64)
+    for threads in (1, 2):
+        monkeypatch.setattr(integer_plan, "available_threads", lambda threads=threads: threads)
+        assert isinstance(compiled_plan(desc), RowsPlan)
+        np.testing.assert_array_equal(run(desc, given, CpuDevice())["output_tensor"], wanted, err_msg=f"{threads} thread(s)")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", [kind for kind, (_, inputs) in LARGE.items() if len(inputs) == 2], ids=lambda kind: kind.short_name())
+def test_rows_of_every_type(kind: Any) -> None:
+    rng = np.random.default_rng(7)
+    for own in types_of(kind):
+        desc, second = desc_of(kind, own), LARGE[kind][1][1]
+        desc = desc.replace(**{second: dml.TensorDesc(data_type=own, sizes=SIZES, strides=(1, 0))})
+        given = {slot.place: elements(rng, own) for slot in desc.input_slots() if slot.tensor is not None}
+        given[second] = np.broadcast_to(given[second][:, :1], SIZES)
+        assert isinstance(compiled_plan(desc), RowsPlan)
+        (output,) = desc.output_slots()
+        with np.errstate(all="ignore"):
+            wanted = run(desc, given)[output.place]
+        np.testing.assert_array_equal(run(desc, given, "cpu")[output.place], wanted, err_msg=own)
+
+
+def test_rows_that_numpy_computes() -> None:
+    """Contiguous sums, where it is as fast, few elements, and short rows."""
+    whole = desc_of(dml.ElementWiseAddDesc, "INT32")
+    few = desc_of(dml.ElementWiseAddDesc, "INT32", (2, 1000), (1001, 1))
+    short = desc_of(dml.ElementWiseAddDesc, "INT32", (600, 9), (10, 1))
+    for desc in (whole, few, short):
+        assert isinstance(compiled_plan(desc), str)
 
 
 _WIDE = (3, 5, 7, 67)

@@ -1,7 +1,8 @@
 """The compiled functions of integers, comparisons and truth values.
 
 One kernel has all functions, types and layouts of small tensors, element by element. Each function of contiguous elements has a kernel for
-its types: vectors, then what is left one by one. A choice has one for each width of elements, which runs along rows.
+its types: vectors, then what is left one by one. Rows have the same, where operands may repeat an element. A choice has one for each
+width of elements, which runs along rows.
 """
 
 from __future__ import annotations
@@ -13,7 +14,15 @@ from llvmlite import ir
 
 from dmlpy.devices.cpu.compiler import types
 from dmlpy.devices.cpu.compiler.functions import allocated, intrinsic, jit
-from dmlpy.devices.cpu.elementwise.integer_plan import CODES, ChoiceParameters, ContiguousParameters, Function, Kind, SmallParameters
+from dmlpy.devices.cpu.elementwise.integer_plan import (
+    CODES,
+    ChoiceParameters,
+    ContiguousParameters,
+    Function,
+    Kind,
+    RowParameters,
+    SmallParameters,
+)
 from dmlpy.devices.cpu.isa import FLOAT_BYTES, Isa
 from dmlpy.devices.cpu.load_store import floats_of_halves
 from dmlpy.devices.cpu.memory_kernels import byte_at, set_byte, set_word, word_at
@@ -148,6 +157,12 @@ def _result(builder: Any, function: Function, of: np.dtype[Any], x: Any, y: Any,
 
     zero = None if of.kind == "f" else all_of(0)
     match function:
+        case Function.ADD:
+            return builder.add(x, y)
+        case Function.SUBTRACT:
+            return builder.sub(x, y)
+        case Function.MULTIPLY:
+            return builder.mul(x, y)
         case Function.BIT_AND:
             return builder.and_(x, y)
         case Function.BIT_OR:
@@ -194,7 +209,11 @@ def _result(builder: Any, function: Function, of: np.dtype[Any], x: Any, y: Any,
 
 def _all_lanes(builder: Any, value: Any, kind: Any) -> Any:
     """A vector of the low bits of an integer."""
-    value = value if kind.element == value.type else builder.trunc(value, kind.element)
+    return _repeated(builder, value if kind.element == value.type else builder.trunc(value, kind.element), kind)
+
+
+def _repeated(builder: Any, value: Any, kind: Any) -> Any:
+    """A vector of an element."""
     first = builder.insert_element(ir.Constant(kind, ir.Undefined), value, INDEX(0))
     return builder.shuffle_vector(first, first, ir.Constant(ir.VectorType(INDEX, kind.count), [0] * kind.count))
 
@@ -335,6 +354,61 @@ def build_contiguous(function: Function, source: str, target: str, isa: Isa) -> 
             one(y + at * to_size, a + at * of_size, b + at * of_size, low, high)
 
     return share_units(ContiguousParameters, run)
+
+
+def _row_step(function: Function, of: np.dtype[Any], to: np.dtype[Any], lanes: int) -> Any:
+    """The intrinsic `compute(y, a, b, steps)` on as many elements at addresses.
+
+    `steps` has a bit for a and b, 1 and 2: whether their elements lie side by side, else one is repeated.
+    """
+    source, target = _type_of(of, lanes), _type_of(to, lanes)
+
+    @intrinsic
+    def compute(y: Any, a: Any, b: Any, steps: Any) -> Any:
+        def generate(builder: Any, arguments: Any) -> None:
+            y, *operands, steps = arguments
+            values = []
+            for operand, address in enumerate(operands):
+                found, bit = allocated(builder, source), ir.IntType(64)(1 << operand)
+                with builder.if_else(builder.icmp_signed("!=", builder.and_(steps, bit), ir.IntType(64)(0))) as (row, one):
+                    with row:
+                        builder.store(builder.load(builder.inttoptr(address, source.as_pointer()), align=of.itemsize), found)
+                    with one:
+                        element = builder.load(builder.inttoptr(address, source.element.as_pointer()), align=of.itemsize)
+                        builder.store(_repeated(builder, element, source), found)
+                value = builder.load(found)
+                values.append(floats_of_halves(builder, value) if of == np.float16 else value)
+            result = _result(builder, function, of, values[0], values[1], ())
+            if result.type != target:  # a mask
+                result = builder.zext(result, target)
+            builder.store(result, builder.inttoptr(y, target.as_pointer()), align=to.itemsize)
+
+        return types.void(*[types.int64] * 4), generate
+
+    return compute
+
+
+def build_rows(function: Function, source: str, target: str, isa: Isa) -> TaskBody:
+    """Builds a thread's part of a function of two operands along rows, to be compiled. The arguments are those of `build_contiguous`."""
+    of, to = np.dtype(source), np.dtype(target)
+    of_size, to_size = of.itemsize, to.itemsize
+    lanes = isa.lanes * FLOAT_BYTES // max(of_size, to_size)
+    many, one = _row_step(function, of, to, lanes), _row_step(function, of, to, 1)
+
+    @jit
+    def run(p: RowParameters, first: Any, last: Any, own: Any) -> None:
+        size, split, steps = p.size, p.split, p.steps
+        of_a, of_b = of_size * (steps & 1), of_size * (steps >> 1)
+        for number in range(first, last):
+            y, a, b = unit_addresses(p.axes, p.table, number // split, p.y, p.a, p.b)
+            begin, end = size * (number % split) // split, size * (number % split + 1) // split
+            whole = begin + (end - begin) // lanes * lanes
+            for at in range(begin, whole, lanes):
+                many(y + at * to_size, a + at * of_a, b + at * of_b, steps)
+            for at in range(whole, end):
+                one(y + at * to_size, a + at * of_a, b + at * of_b, steps)
+
+    return share_units(RowParameters, run)
 
 
 def _choice(width: int, lanes: int) -> Any:

@@ -1,12 +1,14 @@
-"""The compiled plans of functions of integers, comparisons and truth values: on small tensors, and on large contiguous ones.
+"""The compiled plans of functions of integers, comparisons and truth values: on small tensors, and on large ones.
 
 NumPy takes microseconds to begin such a function of a small tensor, as the conditions and counters of loops are, and ends the batch of
-launches around it. Large tensors are contiguous in the same order, in which a kernel computes vectors of their elements.
+launches around it. Large tensors are contiguous in the same order, or have rows that are, in which a kernel computes vectors of their
+elements.
 """
 
 from __future__ import annotations
 
 from enum import IntEnum, StrEnum
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 from dmlpy.description.class_registry import name_of
@@ -18,7 +20,7 @@ from dmlpy.devices.cpu.jit import Kernel
 from dmlpy.devices.cpu.structs import Address, Bytes, Count, FixedArray, KernelStruct, UnitParameters, field
 from dmlpy.devices.cpu.thread_pool import TaskLaunch, WorkShares
 from dmlpy.devices.host.threads import available_threads
-from dmlpy.devices.plan import Launch, PlanWithoutConstants, Pointers
+from dmlpy.devices.plan import Launch, PlanPart, PlanWithoutConstants, Pointers
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -30,6 +32,8 @@ SMALL = Kernel("dmlpy.devices.cpu.elementwise.integer_kernels:build_small", 5)
 """The functions of small tensors, by a loop over elements one by one."""
 CONTIGUOUS = Kernel("dmlpy.devices.cpu.elementwise.integer_kernels:build_contiguous", 5)
 """A function of contiguous elements: the `Function`, the names of NumPy's types of operands and results, and the instruction set."""
+ROWS = Kernel("dmlpy.devices.cpu.elementwise.integer_kernels:build_rows", 5)
+"""A function of two operands along rows. The choices are those of `CONTIGUOUS`."""
 CHOICE = Kernel("dmlpy.devices.cpu.elementwise.integer_kernels:build_choice", 5)
 """A choice of elements: their width, and the instruction set."""
 
@@ -48,7 +52,7 @@ _UNITS_OF_A_THREAD = 4
 
 
 class Function(StrEnum):
-    """The functions. Small tensors have those up to SELECT, whose places are their codes; contiguous ones have all but a few."""
+    """The functions. Small tensors have those up to SELECT, whose places are their codes; large ones have all but a few."""
 
     CONVERT = "convert"
     ADD = "add"
@@ -85,7 +89,9 @@ class Function(StrEnum):
 CODES = {function: code for code, function in enumerate(tuple(Function)[: tuple(Function).index(Function.SELECT) + 1])}
 """The functions of small tensors, and their codes in the kernel."""
 COMPARISONS = frozenset({Function.EQUAL, Function.LESS, Function.LESS_OR_EQUAL})
-_ONLY_SMALL = frozenset({Function.CONVERT, Function.ADD, Function.SUBTRACT, Function.MULTIPLY, Function.SELECT})
+_ONLY_SMALL = frozenset({Function.CONVERT, Function.SELECT})
+_AS_FAST = frozenset({Function.ADD, Function.SUBTRACT, Function.MULTIPLY})
+"""The functions whose contiguous elements NumPy computes as fast."""
 _TO_32_BITS = frozenset({Function.POW})
 """The functions of contiguous elements that have no kernel for integers of 64 bits."""
 _X, _AB, _BA = ("input_tensor",), ("a_tensor", "b_tensor"), ("b_tensor", "a_tensor")
@@ -245,23 +251,92 @@ class ContiguousPlan(PlanWithoutConstants):
         return TaskLaunch.of(CONTIGUOUS(*self._choices), ContiguousParameters.bound(values), self._shares.threads)
 
 
-class ChoiceParameters(UnitParameters):
-    """The parameters of a choice. Units are parts of rows."""
+class RowParameters(UnitParameters):
+    """The parameters of functions along rows. Units are parts of rows."""
 
     axes: Count = field("axes of the rows")
     table: Address = field(
         "the axes, innermost first, int64 [axes, 4]: rows, and the bytes from one to the next in the output and both inputs"
     )
-    of_condition: Address = field("the axes in the same way: rows, the bytes from one to the next in the condition, and 0 twice")
     split: Count = field("units of a row")
     size: Count = field("elements of a row")
     steps: Count = field(
-        "whether elements of a row are contiguous in the first input, 1, the second one, 2, and the condition, 4; else one"
+        "whether elements of a row are contiguous in the first input, 1, the second one, 2, and a condition, 4; else one is repeated"
     )
     y: Address = field("the output")
     a: Address = field("the first input")
     b: Address = field("the second input")
+
+
+class ChoiceParameters(RowParameters):
+    """The parameters of a choice."""
+
+    of_condition: Address = field("the axes in the same way: rows, the bytes from one to the next in the condition, and 0 twice")
     condition: Address = field("the condition, a byte for each element")
+
+
+class _Rows(PlanPart):
+    """How threads share rows.
+
+    Attributes:
+        values: the kernel's parameters by name, but for the addresses of tensors.
+        shares: the units of the threads.
+
+    Args:
+        widths: bytes of an element of the output and of both inputs.
+        axes: the axes of the elements, outermost first, of which the last one is that of the rows.
+    """
+
+    def __init__(self, widths: Sequence[int], axes: Sequence[Axis]) -> None:
+        *outer, row = axes
+        count, width = prod(axis.size for axis in axes), widths[0]
+        threads = min(available_threads(), count * width // _BYTES_OF_A_THREAD)
+        split = max(1, min(row.size * width // _BYTES_OF_A_ROW, threads * _UNITS_OF_A_THREAD))
+        table = [(axis.size, *(step * own for step, own in zip(axis.strides, widths, strict=False))) for axis in reversed(outer)]
+        self.shares = WorkShares(count // row.size * split, threads)
+        self.values: dict[str, Any] = {
+            **self.shares.values,
+            "axes": len(outer),
+            "table": FixedArray.of_rows(table),
+            "split": split,
+            "size": row.size,
+            "steps": sum(stride << place for place, stride in enumerate(row.strides[1:])),
+        }
+        self._count, self._row = count, row.size
+
+    def text(self) -> str:
+        """The number of elements and of those in a row, for `describe`; sizes that are symbolic have no text."""
+        return f"{self._count} elements in rows of {self._row}"
+
+
+class RowsPlan(PlanWithoutConstants):
+    """A function of two operands along rows, in which each is contiguous or repeats an element.
+
+    Args:
+        function: the function.
+        places: the output, and the inputs in the kernel's order.
+        tensors: their descs.
+        axes: the axes of their elements, outermost first.
+    """
+
+    temporary_size = 0
+
+    def __init__(self, function: Function, places: Sequence[str], tensors: Sequence[TensorDesc], axes: Sequence[Axis]) -> None:
+        self._places = places
+        output, operand, _ = (own.data_type.numpy for own in tensors)
+        self._choices = function, operand.name, output.name, host_isa()
+        self._rows = _Rows((output.itemsize, operand.itemsize, operand.itemsize), axes)
+
+    def load(self) -> None:
+        ROWS(*self._choices)
+
+    def describe(self) -> str:
+        return f"compiled by LLVM, {self._choices[1]} on {self._rows.shares}; {self._rows.text()}"
+
+    def bind(self, tensors: Pointers, temporary: int, persistent: int | None) -> Launch:
+        names = zip(("y", "a", "b"), self._places, strict=True)
+        values: Mapping[str, Any] = {**self._rows.values, **{name: tensors[place] for name, place in names}}
+        return TaskLaunch.of(ROWS(*self._choices), RowParameters.bound(values), self._rows.shares.threads)
 
 
 class ChoicePlan(PlanWithoutConstants):
@@ -277,34 +352,23 @@ class ChoicePlan(PlanWithoutConstants):
 
     def __init__(self, places: Sequence[str], tensors: Sequence[TensorDesc], axes: Sequence[Axis]) -> None:
         self._places, self._width = places, tensors[0].data_type.numpy.itemsize
-        *outer, row = axes
-        width, rows = self._width, [(axis.size, *axis.strides) for axis in reversed(outer)]
-        self._count = tensors[0].element_count
-        threads = min(available_threads(), self._count * width // _BYTES_OF_A_THREAD)
-        split = max(1, min(row.size * width // _BYTES_OF_A_ROW, threads * _UNITS_OF_A_THREAD))
-        self._values: dict[str, Any] = {
-            "axes": len(rows),
-            "table": FixedArray.of_rows([(size, *(step * width for step in steps[:3])) for size, *steps in rows]),
-            "of_condition": FixedArray.of_rows([(size, steps[3], 0, 0) for size, *steps in rows]),
-            "split": split,
-            "size": row.size,
-            "steps": sum(stride << place for place, stride in enumerate(row.strides[1:])),
-        }
-        self._shares = WorkShares(self._count // row.size * split, threads)
+        self._rows = _Rows((self._width,) * 3, axes)
+        self._of_condition = FixedArray.of_rows([(axis.size, axis.strides[3], 0, 0) for axis in reversed(axes[:-1])])
 
     def load(self) -> None:
         CHOICE(self._width, host_isa())
 
     def describe(self) -> str:
-        return f"compiled by LLVM on {self._shares}; {self._count} elements in rows of {self._values['size']}"
+        return f"compiled by LLVM on {self._rows.shares}; {self._rows.text()}"
 
     def bind(self, tensors: Pointers, temporary: int, persistent: int | None) -> Launch:
         names = zip(("y", "a", "b", "condition"), self._places, strict=True)
-        values: Mapping[str, Any] = {**self._shares.values, **self._values, **{name: tensors[place] for name, place in names}}
-        return TaskLaunch.of(CHOICE(self._width, host_isa()), ChoiceParameters.bound(values), self._shares.threads)
+        addresses = {name: tensors[place] for name, place in names}
+        values: Mapping[str, Any] = {**self._rows.values, "of_condition": self._of_condition, **addresses}
+        return TaskLaunch.of(CHOICE(self._width, host_isa()), ChoiceParameters.bound(values), self._rows.shares.threads)
 
 
-def integer_plan(desc: OperatorDesc) -> SmallPlan | ContiguousPlan | ChoicePlan | None:
+def integer_plan(desc: OperatorDesc) -> SmallPlan | ContiguousPlan | RowsPlan | ChoicePlan | None:
     """The plan of a checked desc, or None."""
     function, inputs = FUNCTIONS.get(name_of(type(desc)), (None, ()))
     if function is None:
@@ -316,12 +380,17 @@ def integer_plan(desc: OperatorDesc) -> SmallPlan | ContiguousPlan | ChoicePlan 
     if _is_small(function, descs) and len(axes) <= 2:
         outer, inner = (_ONE, _ONE, *axes)[-2:]
         return SmallPlan(function, places, tuple(Kind[each.data_type.name] for each in descs), (outer, inner))
+    if descs[0].data_type.bits < 8 or getattr(desc, "scale_bias", None) is not None:
+        return None
+    has_rows = bool(axes) and axes[-1].size >= _SHORTEST_ROW and axes[-1].strides[0] == 1 and max(axes[-1].strides) == 1
     if function is Function.SELECT:
-        has_rows = descs[0].data_type.bits >= 8 and axes and axes[-1].size >= _SHORTEST_ROW
-        return ChoicePlan(places, descs, axes) if has_rows and axes[-1].strides[0] == 1 and max(axes[-1].strides) == 1 else None
-    if getattr(desc, "scale_bias", None) is None and _is_large(function, descs) and len(axes) == 1 and set(axes[0].strides) == {1}:
-        return ContiguousPlan(function, places, descs, _limits(desc, descs[0]) if function is Function.CLIP else (0, 0))
-    return None
+        return ChoicePlan(places, descs, axes) if has_rows else None
+    if not _is_large(function, descs):
+        return None
+    if len(axes) == 1 and set(axes[0].strides) == {1}:
+        limits = _limits(desc, descs[0]) if function is Function.CLIP else (0, 0)
+        return None if function in _AS_FAST else ContiguousPlan(function, places, descs, limits)
+    return RowsPlan(function, places, descs, axes) if has_rows and len(inputs) > 1 else None
 
 
 def why_not_planned(desc: OperatorDesc) -> str | None:
@@ -333,7 +402,7 @@ def why_not_planned(desc: OperatorDesc) -> str | None:
         return f"a compiled choice needs rows of {_SHORTEST_ROW} or more elements that are contiguous or repeat"
     types = " of FLOAT32, FLOAT16 or integers" if function in COMPARISONS else ""
     few = f", or for {_MOST_OF_SMALL} or fewer" if function in CODES else ""
-    return f"{desc.short_name()} is compiled for {_FEWEST} or more contiguous elements{types}{few}"
+    return f"{desc.short_name()} is compiled for {_FEWEST} or more elements in contiguous rows{types}{few}"
 
 
 def _is_small(function: Function, descs: Sequence[TensorDesc]) -> bool:
@@ -349,7 +418,7 @@ def _is_small(function: Function, descs: Sequence[TensorDesc]) -> bool:
 
 
 def _is_large(function: Function, descs: Sequence[TensorDesc]) -> bool:
-    """Whether a function's output and inputs are many elements, of types that the kernel of contiguous ones has."""
+    """Whether a function's output and inputs are many elements, of types that the kernels of contiguous ones and of rows have."""
     if function in _ONLY_SMALL or descs[0].element_count < _FEWEST:
         return False
     output, *inputs = (each.data_type for each in descs)

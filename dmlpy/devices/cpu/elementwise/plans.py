@@ -11,7 +11,7 @@ from dmlpy.devices.cpu.plans import plan, why_no_kernels
 
 if TYPE_CHECKING:
     from dmlpy.description.descs import OperatorDesc
-    from dmlpy.devices.cpu.elementwise.integer_plan import ChoicePlan, ContiguousPlan, SmallPlan
+    from dmlpy.devices.cpu.elementwise.integer_plan import ChoicePlan, ContiguousPlan, RowsPlan, SmallPlan
     from dmlpy.devices.cpu.elementwise.plan import ElementwisePlan
     from dmlpy.devices.cpu.movement.plan import ClassesPlan, CopyPlan
     from dmlpy.devices.graphs.elementwise_group_desc import ElementwiseGroupDesc
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _COPIES = ("ACTIVATION_IDENTITY", "ELEMENT_WISE_IDENTITY")
 
 
-def elementwise_plan(desc: OperatorDesc) -> ElementwisePlan | CopyPlan | SmallPlan | ContiguousPlan | ChoicePlan | str:
+def elementwise_plan(desc: OperatorDesc) -> ElementwisePlan | CopyPlan | SmallPlan | ContiguousPlan | RowsPlan | ChoicePlan | str:
     """The plan for a checked desc, or the reason why there is none."""
     from dmlpy.devices.cpu.elementwise.plan import ElementwisePlan
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from dmlpy.description.descs import OperatorDesc
     from dmlpy.description.tensors import TensorDesc
-    from dmlpy.devices.cpu.elementwise.integer_plan import ChoicePlan, ContiguousPlan, SmallPlan
+    from dmlpy.devices.cpu.elementwise.integer_plan import ChoicePlan, ContiguousPlan, RowsPlan, SmallPlan
     from dmlpy.devices.cpu.movement.plan import CopyPlan, ReversalPlan
     from dmlpy.operators.movement.blocks import DepthToSpaceBaseDesc, SpaceToDepthBaseDesc, UnfoldDesc
 
@@ -47,7 +47,7 @@ def copy_plan(desc: OperatorDesc, maker: str, *, count: int = 1) -> CopyPlan | s
 
 
 @plan(CastDesc)
-def cast_plan(desc: CastDesc) -> CopyPlan | SmallPlan | ContiguousPlan | ChoicePlan | str:
+def cast_plan(desc: CastDesc) -> CopyPlan | SmallPlan | ContiguousPlan | RowsPlan | ChoicePlan | str:
     from dmlpy.devices.cpu.elementwise.integer_plan import integer_plan
     from dmlpy.devices.cpu.movement import copies
     from dmlpy.devices.cpu.movement.plan import CONVERSIONS, CopyPlan
