@@ -101,11 +101,15 @@ _OF_VALUES: Mapping[type[OperatorDesc], Callable[[Any, Array, Array], Array]] = 
 # From the argument
 
 
+_LARGE = np.float32(40)
+"""The normal distribution's density is 0 there in FLOAT32; the squares of much larger numbers overflow."""
+
+
 def _gelu(desc: Any, z: Array, backend: Backend) -> Array:
     tensor = rows_tensor(z.shape)
     erf = ElementWiseErfDesc(input_tensor=tensor, output_tensor=tensor)
     below = 0.5 + 0.5 * backend.run(erf, input_tensor=z * np.float32(sqrt(0.5))).output_tensor
-    density = np.exp(z * z * np.float32(-0.5))
+    density = np.exp(np.square(np.clip(z, -_LARGE, _LARGE)) * np.float32(-0.5))
     return below + np.where(density > 0, z, 0) * density * np.float32(1 / sqrt(2 * pi))  # infinity times 0 is 0 here
 
 

@@ -166,6 +166,14 @@ def test_gradients_at_large_arguments_are_limits(activation: str) -> None:
     np.testing.assert_allclose(found, expected, atol=1e-4)
 
 
+@pytest.mark.parametrize("activation", ACTIVATIONS)
+def test_gradients_at_the_largest_numbers_overflow_nowhere(activation: str) -> None:
+    """Each warning of NumPy's fails."""
+    layer = built(Activation(activation), 4)
+    layer.forward(np.array([[-3e38, -1e20, 1e20, 3e38]], np.float32), None, training=True)
+    assert not np.isnan(layer.backward(np.ones((1, 4), np.float32))).any()
+
+
 def test_a_first_layer_computes_no_gradient_of_its_input() -> None:
     for layer, x in ((Dense(3), draw(5, 4)), (Masking(), draw(5, 3, 4))):
         built(layer, *x.shape[1:])
