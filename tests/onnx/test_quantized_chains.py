@@ -240,7 +240,7 @@ def test_numbers_that_others_read_are_dequantized() -> None:
     assert sorted(chain.kinds(outputs=["y", "other"])) == ["DequantizeLinear", "QLinearConv", "Relu"]
 
 
-def dynamic(*, keeps_scale: bool = False, join: bool = True) -> onnx.Model:
+def dynamic(*, keeps_scale: bool = False, bias: Array | None = None, join: bool = True) -> onnx.Model:
     """What ONNX Runtime's dynamic quantization writes for a product with constant weights."""
     nodes = [
         make_node("DynamicQuantizeLinear", ["x"], ["q", "s", "z"]),
@@ -251,7 +251,10 @@ def dynamic(*, keeps_scale: bool = False, join: bool = True) -> onnx.Model:
     ]
     weights = np.random.default_rng(12).integers(-127, 127, (8, 6)).astype(np.int8)
     constants = {"w": weights, "w_zero": np.zeros((), np.int8), "w_scale": np.float32(0.02)}
-    outputs = ["y", "scale"] if keeps_scale else ["y"]
+    if bias is not None:
+        nodes.append(make_node("Add", ["bias", "y"], ["total"]))
+        constants["bias"] = bias
+    outputs = ["total" if bias is not None else "y", *(["scale"] if keeps_scale else [])]
     return onnx.load(model(nodes, {"x": [2, 5, 8]}, outputs, constants=constants), join_quantized=join)
 
 
@@ -261,9 +264,13 @@ def test_dynamic_quantization() -> None:
 
     assert kinds() == ["DynamicQuantizeLinear", "MatMulIntegerToFloat"]
     assert kinds(keeps_scale=True) == ["DynamicQuantizeLinear", "Mul", "MatMulIntegerToFloat"]
+    assert kinds(bias=np.ones(6, np.float32)) == ["DynamicQuantizeLinear", "MatMulIntegerToFloat"]
+    for other in (np.ones(1), np.ones((5, 6)), np.ones((1, 1, 1, 6))):
+        assert kinds(bias=other.astype(np.float32)) == ["DynamicQuantizeLinear", "MatMulIntegerToFloat", "Add"]
     x = RNG.standard_normal((2, 5, 8)).astype(np.float32)
-    found, plain = (dynamic(join=join).compile("numpy")({"x": x})["y"] for join in (True, False))
-    np.testing.assert_allclose(found, plain, rtol=1e-6)
+    for bias in (None, np.arange(6, dtype=np.float32)):
+        found, plain = (next(iter(dynamic(bias=bias, join=join).compile("numpy")({"x": x}).values())) for join in (True, False))
+        np.testing.assert_allclose(found, plain, rtol=1e-6, atol=1e-6)
 
 
 @pytest.mark.parametrize("opset", [10, 13, 17, 19, 21])

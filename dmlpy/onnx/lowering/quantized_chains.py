@@ -262,11 +262,22 @@ class _Chains:
         zeros = [*first.input[2:4], "", ""][:2]
         if not zeros[0] or zeros[0] != quantized.output[2]:
             return
-        made = helper.make_node("MatMulIntegerToFloat", [*first.input[:2], of_left, of_right, *zeros], [], domain=MICROSOFT)
+        last, bias = self._added(scaled, self._sizes_of(first.input[1]))
+        made = helper.make_node("MatMulIntegerToFloat", [*first.input[:2], of_left, of_right, *zeros, *bias], [], domain=MICROSOFT)
         made.name = first.name
-        self._replace(scaled, made, [first, cast])
+        self._replace(last, made, [first, cast, *([scaled] if bias else [])])
         if self._reads[other] == 1:
             self._left_out.add(id(scales))
+
+    def _added(self, product: NodeProto, sizes: Sequence[int] | None) -> tuple[NodeProto, list[str]]:
+        """The node that adds a known number to each column of a product, and their name; without one the product itself."""
+        after = self._next(product.output[0])
+        if after is None or after.op_type != "Add" or after.domain or sizes is None or len(sizes) < 2:
+            return product, []
+        (bias,) = [name for name in after.input if name != product.output[0]] or ("",)
+        array = self._array(bias) if bias else None
+        fits = array is not None and array.dtype == np.float32 and array.shape == (sizes[-1],)
+        return (after, [bias]) if fits else (product, [])
 
     # The graph
 

@@ -126,15 +126,17 @@ def test_products(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
                 np.testing.assert_array_equal(found, wanted)
 
 
+COLUMNS = 130
+"""Whole panels, and some columns of one more."""
 # batch, rows, the axes along which B is the same, whether rows have scales, and the joined sizes
 JOINED: dict[str, tuple[tuple[int, int], int, tuple[int, ...], bool, tuple[int, ...]]] = {
-    "steps of one row": ((2, 5), 1, (0, 1), False, (1, 1, 10, 50)),
-    "until there are many rows": ((2, 37), 1, (0, 1), False, (2, 1, 37, 50)),
-    "few rows": ((1, 5), 3, (1,), False, (1, 1, 15, 50)),
-    "scales of rows": ((1, 5), 3, (1,), True, (1, 5, 3, 50)),
-    "scales of one row": ((1, 5), 1, (1,), True, (1, 1, 5, 50)),
-    "another B": ((2, 5), 1, (1,), False, (2, 1, 5, 50)),
-    "many rows": ((1, 2), 33, (1,), False, (1, 2, 33, 50)),
+    "steps of one row": ((2, 5), 1, (0, 1), False, (1, 1, 10, COLUMNS)),
+    "until there are many rows": ((2, 37), 1, (0, 1), False, (2, 1, 37, COLUMNS)),
+    "few rows": ((1, 5), 3, (1,), False, (1, 1, 15, COLUMNS)),
+    "scales of rows": ((1, 5), 3, (1,), True, (1, 5, 3, COLUMNS)),
+    "scales of one row": ((1, 5), 1, (1,), True, (1, 1, 5, COLUMNS)),
+    "another B": ((2, 5), 1, (1,), False, (2, 1, 5, COLUMNS)),
+    "many rows": ((1, 2), 33, (1,), False, (1, 2, 33, COLUMNS)),
 }
 
 
@@ -144,13 +146,13 @@ def test_rows_of_products_that_share_b_are_joined(name: str, output: str, monkey
     batch, rows, shared, each, joined = JOINED[name]
     rng, terms = np.random.default_rng(9), 41
     a = extreme(rng, "uint8", *batch, rows, terms)
-    b = extreme(rng, "int8", *(1 if axis in shared else size for axis, size in enumerate(batch)), terms, 50)
-    desc, given = product_of(a, np.broadcast_to(b, (*batch, terms, 50)), rng, each=each, output=output if output == "uint8" else "")
+    b = extreme(rng, "int8", *(1 if axis in shared else size for axis, size in enumerate(batch)), terms, COLUMNS)
+    desc, given = product_of(a, np.broadcast_to(b, (*batch, terms, COLUMNS)), rng, each=each, output=output if output == "uint8" else "")
     if output == "float32":
         given |= {"a_scale_tensor": scale(rng, 1, 1, rows if each else 1, 1), "b_scale_tensor": scale(rng, 1, 1, 1, 1)}
         if each:
-            given["b_scale_tensor"] = scale(rng, 1, 1, 1, 50)
-        given["bias_tensor"] = rng.normal(size=(*batch, rows, 50)).astype(np.float32)
+            given["b_scale_tensor"] = scale(rng, 1, 1, 1, COLUMNS)
+        given["bias_tensor"] = rng.normal(size=(*batch, rows, COLUMNS)).astype(np.float32)
         desc = dml.MatrixMultiplyIntegerToFloatDesc(**{place: tensor(array) for place, array in given.items()}).with_outputs()
     found = with_joined_rows(desc)
     assert found.tensors()["output_tensor"].sizes == joined

@@ -77,8 +77,11 @@ def _row_writer(output: Output, isa: ByteIsa) -> Any:
         columns, results, biases = min(width, p.columns - column), scratch + block * width * 4, scratch + (block + 1) * width * 4
         if has_bias and p.bias != 0:
             at = bias + row * p.bias_row + column * p.bias_column
-            for number in range(columns):
-                set_word(biases + number * 4, word_at(at + number * p.bias_column))
+            if p.bias_column == 4 and columns == width:
+                biases = at
+            else:
+                for number in range(columns):
+                    set_word(biases + number * 4, word_at(at + number * p.bias_column))
         finish(p, p.row_terms + row * ROW_SIZE, second, total, terms, (columns + lanes - 1) // lanes, biases, results)
         write(results, output + row * p.output_row + column * p.output_element, columns, p.output_element)
 
