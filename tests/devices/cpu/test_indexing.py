@@ -71,6 +71,7 @@ _TYPES = (("FLOAT16", "INT32"), ("FLOAT32", "UINT64"), ("INT8", "INT64"), ("FLOA
 _MAKERS = (_gather, _gather_nd, _scatter_nd, _elements, _scatter, _one_hot, _reversed)
 ROWS = [(make, types, number % 3) for make in _MAKERS for number, types in enumerate(_TYPES)]
 ROWS = [(make, types, axis + 1 if make is _scatter_nd else min(axis, 1) if make is _gather_nd else axis) for make, types, axis in ROWS]
+ROWS += [(_elements, types, 2) for types in _TYPES if (_elements, types, 2) not in ROWS]  # along rows, which have a loop of their own
 
 
 @pytest.mark.parametrize(("make", "types", "axis"), ROWS)

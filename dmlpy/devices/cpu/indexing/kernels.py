@@ -103,9 +103,22 @@ def _row_of_elements(scatters: bool, width: int, index_bytes: int, signed: int) 
     """The kernel `run(indexed, other, indices, columns, size, steps)` of a row, for indices of one type."""
     copy = element_copy(width)
 
+    load = word_at if index_bytes == _WORD_BYTES else long_at
+
+    @jit
+    def gather_from_row(indexed: Any, other: Any, indices: Any, columns: Any, size: Any) -> None:
+        for column in range(columns):
+            index = load(indices + column * index_bytes)
+            if index < 0 or index >= size:  # a branch: most indices need none of this
+                index = min(max(_index_at(index_bytes, signed, indices + column * index_bytes, size), 0), size - 1)
+            copy(other + column * width, indexed + index * width)
+
     @jit
     def run_row(indexed: Any, other: Any, indices: Any, columns: Any, size: Any, steps: Any) -> None:
         column_step, index_step = steps
+        if not scatters and column_step == 0 and index_step == width:
+            gather_from_row(indexed, other, indices, columns, size)
+            return
         for column in range(columns):
             index = _index_at(index_bytes, signed, indices + column * index_bytes, size)
             place = indexed + column * column_step + min(max(index, 0), size - 1) * index_step
