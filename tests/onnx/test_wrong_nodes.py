@@ -136,8 +136,10 @@ ROWS = {
         ("[1, 16, 2]", "expected [1, 16, 4]", "no projection of 4 units to 2", "proj_size"),
         {"hidden_size": 4},
     ),
-    "initial_h of batch 1": recurrent("GRU", 3, None, None, normal(1, 1, 4), message=("hidden_init", "batch")),
-    "initial_c of batch 1": recurrent("LSTM", 4, None, None, None, normal(1, 1, 4), message=("cell_mem_init", "batch")),
+    "initial_h of batch 1": recurrent("GRU", 3, None, None, normal(1, 1, 4), message=("input 5 'initial_h'", "[1, 1, 4]", "[1, 2, 4]")),
+    "initial_c of batch 1": recurrent(
+        "LSTM", 4, None, None, None, normal(1, 1, 4), message=("input 6 'initial_c'", "[1, 1, 4]", "[1, 2, 4]")
+    ),
     "hidden_size contradicts W": recurrent("GRU", 3, message=("hidden_size",), hidden_size=5),
     "one length for two samples": recurrent("LSTM", 4, None, np.int32([3]), message=("sequence_lens", "[2]")),
     "a length of 9 of 5 steps": recurrent("RNN", 1, None, np.int32([9, 2]), message=("sequence_lens", "9"), held=(4,)),

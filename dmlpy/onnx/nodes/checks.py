@@ -166,6 +166,9 @@ def _check_recurrent(node: Node) -> Iterator[Problem]:
     if node.has(4) and (lengths := node.value(4).array) is not None and lengths.size and not 0 <= lengths.min() <= lengths.max() <= steps:
         yield Problem("onnx.invalid", node.input_label(4), listed(lengths.ravel().tolist()), f"lengths of 0 to {steps}, the steps")
     yield from _check_sizes(node, 4, (batch,), "[batch_size]")
+    states = (batch, directions, units) if node.attribute("layout", 0) else (directions, batch, units)
+    for index in (5, 6) if node.op_type == "LSTM" else (5,):
+        yield from _check_sizes(node, index, states, "num_directions, batch_size and hidden_size, the batch first with layout 1")
     if node.op_type == "LSTM":
         yield from _check_sizes(node, 7, (directions, 3 * units), "[num_directions, 3 * hidden_size]")
 
