@@ -59,7 +59,7 @@ def build(output: Path, *, sources: Path | None = None, jobs: int | None = None)
         DmlError: a package of the extra `docs` is not installed.
     """
     if absent := [package for module, package in NEEDED.items() if importlib.util.find_spec(module) is None]:
-        raise DmlError(f"the site is built with packages that are not installed: {', '.join(absent)}; pip install -e '.[docs]'")
+        raise DmlError(f"the site is built with packages that are not installed: {', '.join(absent)}; pip install 'dmlpy[docs]'")
     # All trees of documents stay until the end: looking through them for garbage took a fifth of the time.
     with collections_paused(), tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary, "sources") if sources is None else sources

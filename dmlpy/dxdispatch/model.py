@@ -325,7 +325,8 @@ class _Loader(ProblemCollector):
         kind = data.get("type") if isinstance(data, dict) else None
         if not isinstance(kind, str) or kind.lower() not in COMMANDS:
             found = "missing" if isinstance(data, dict) and "type" not in data else brief(kind if isinstance(data, dict) else data)
-            self.report(place, [Problem("command.kind", "type", found, "dispatch, print or writeFile")])
+            remedy = self.did_you_mean(kind, ("dispatch", "print", "writeFile"))
+            self.report(place, [Problem("command.kind", "type", found, "dispatch, print or writeFile", remedy=remedy)])
             return None
         entry = self.read(COMMANDS[kind.lower()], place, data)
         action: Action | None = None

@@ -245,7 +245,7 @@ def test_docs_names_the_packages_that_are_missing(monkeypatch: pytest.MonkeyPatc
     assert status == 1
     assert "not installed" in err
     assert "sphinx" in err
-    assert "pip install -e '.[docs]'" in err
+    assert "pip install 'dmlpy[docs]'" in err
 
 
 def test_narrow_terminals_show_each_fact_on_its_own_line() -> None:

@@ -284,10 +284,10 @@ ADDRESS = "pass the address: ctypes.cast(pointer, ctypes.c_void_p).value"
         (True, "make it an array: numpy.asarray(..., numpy.float32)"),
         (ctypes.c_void_p(4096), "describe the memory: dmlpy.Buffer(pointer.value, 12)"),
         (bytes(12), "read it as an array: numpy.frombuffer(..., numpy.float32)"),
-        (dml.Buffer(ctypes.c_void_p(4096), 12), ADDRESS),  # type: ignore[arg-type]
-        (dml.Buffer(ctypes.pointer(ctypes.c_float()), 12), ADDRESS),  # type: ignore[arg-type]
-        (dml.Buffer((ctypes.c_float * 3)(), 12), ADDRESS),  # type: ignore[arg-type]
-        (dml.Buffer("4096", 12), None),  # type: ignore[arg-type]
+        (dml.Buffer(ctypes.c_void_p(4096), 12), ADDRESS),
+        (dml.Buffer(ctypes.pointer(ctypes.c_float()), 12), ADDRESS),
+        (dml.Buffer((ctypes.c_float * 3)(), 12), ADDRESS),
+        (dml.Buffer("4096", 12), None),
     ],
     ids=lambda value: type(value).__name__,
 )

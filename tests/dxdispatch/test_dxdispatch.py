@@ -48,6 +48,7 @@ WRONG_MODELS: list[tuple[str, Any, str, str]] = [
     ("dispatchables/rnn/bindings", {"WeightTensor": "w"}, "dispatchable 'rnn': WeightTensor [bind.owned]", "dispatch command"),
     ("dispatchables/rnn/bindings", {"Weights": "w"}, "dispatchable 'rnn': Weights [bind.unknown]", "did you mean WeightTensor"),
     ("commands/0/type", "draw", "command at index 0: type [command.kind]", "dispatch, print or writeFile"),
+    ("commands/0/type", "writeFiles", "command at index 0: type [command.kind]", "did you mean writeFile?"),
     ("commands/0", "dispatch", "command at index 0: type [command.kind]", "dispatch, print or writeFile"),
     ("commands/0/dispatchable", "rmn", "command at index 0: dispatchable [command.name]", "did you mean 'rnn'"),
     ("commands/0/bindings", None, "command at index 0: bindings [field.missing]", "required"),
