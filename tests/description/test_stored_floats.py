@@ -63,7 +63,7 @@ def test_structs_within_structs_are_rounded_too() -> None:
     assert rounded.activation_descs[0] == dml.ActivationHardSigmoidDesc(alpha=held(0.2), beta=0.5)
     assert rounded.clip_threshold == held(0.7)
     resample = dml.ResampleDesc(input_tensor=TENSOR, interpolation_mode="LINEAR", output_tensor=TENSOR, scales=[1, 1, 1 / 3, 2])
-    assert stored(resample).scales == (1, 1, THIRD, 2)  # type: ignore[attr-defined]
+    assert stored(resample).scales == (1, 1, THIRD, 2)
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), -0.0, 0.5, 1e300])
@@ -71,7 +71,7 @@ def test_what_a_float_holds_stays_and_what_it_does_not_is_infinite(value: float)
     desc = dml.ActivationLinearDesc(alpha=value, beta=0)
     found = stored(desc)
     assert (found is desc) == (value != 1e300)
-    assert np.array_equal(found.alpha, held_or_infinite(value), equal_nan=True)  # type: ignore[attr-defined]
+    assert np.array_equal(found.alpha, held_or_infinite(value), equal_nan=True)
 
 
 def held_or_infinite(value: float) -> float:

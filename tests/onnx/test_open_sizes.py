@@ -421,7 +421,7 @@ def test_cached_items_are_evicted_in_the_order_of_their_last_use() -> None:
 
 @pytest.mark.parametrize(("steps", "copied"), [(4, 4 * 2 * (3 + 5) * 4 + 40), (4000, 4000 * 2 * 3 * 4 + 40)])
 def test_memory_of_copied_tensors_counts_among_the_cached_bytes(steps: int, copied: int) -> None:
-    """x and y of each step and h; of thousands of steps y is too large to be copied. The weights count once, where they were packed first."""
+    """x and y of each step and h; of 4,000 steps y is too large. The weights count once, where they were packed first."""
     compiled = onnx.load(recurrent("LSTM", 4).proto).compile("numpy")
     compiled._compile_for_sizes({"x": (steps, 2, 3)})
     programs = [item for item, _ in compiled._cache._items.values() if isinstance(item, CompiledProgram)]
