@@ -76,5 +76,5 @@ def test_a_graph() -> None:
     x = g.input("x", dml.TensorDesc(data_type="FLOAT32", sizes=SIZES))
     g.output("y", g.add(dml.ElementWiseAddDesc, a_tensor=x, b_tensor=x))
     html = dml.compile(g.build(), "numpy")._repr_html_()
-    assert "&lt;graph of 1 nodes compiled for numpy" in html
+    assert "&lt;graph of 1 node compiled for numpy" in html
     assert "<sum>" not in html

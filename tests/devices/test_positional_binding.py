@@ -75,7 +75,7 @@ def test_arrays_of_tensors_are_bound_one_after_the_other() -> None:
     assert output.reshape(-1).tolist() == [1, 1, 0, 0]
 
 
-@pytest.mark.parametrize(("count", "words"), [(1, "a list of 1"), (0, "a list of 0"), (3, "a list of 3")])
+@pytest.mark.parametrize(("count", "words"), [(1, "a list of 1"), (0, "an empty list"), (3, "a list of 3")])
 def test_too_few_and_too_many_are_reported_with_the_order(count: int, words: str) -> None:
     part = tensor(1, 1, 1, 2)
     op = dml.compile(dml.ElementWiseAddDesc(a_tensor=part, b_tensor=part, output_tensor=part), "numpy")

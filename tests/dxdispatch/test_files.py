@@ -64,7 +64,7 @@ def test_files_that_are_no_text(tmp_path: Path) -> None:
     for name, message in (
         ("bytes.json", "not UTF-8 at byte 7, expected UTF-8 text  .json.encoding.$"),
         ("wide.json", "UTF-16"),
-        ("model.pt", r"not UTF-8 at byte 4.*\n.*it is a ZIP archive, as torch.save.*\n.*remedy: export the model: torch\.onnx\.export"),
+        ("model.pt", r"file is a ZIP archive, expected a model.*  .file.format.\n.*remedy: take the file that is meant out of it"),
         ("absent.json", "missing"),
         (".", "a directory"),
     ):
