@@ -377,6 +377,7 @@ def page(record: dict[str, Any]) -> str:
         "Written by `python -m tests.benchmarks.onnx_models --save` from [its record](onnx_models.json), which holds every figure.",
         f"{record['processor']}, {record['threads']} threads, {record['date'][:10]}, load {record['load'][0]:.1f}; {versions}.",
         "Medians, in ms, and dmlpy's divided by those of others: below 1 dmlpy is faster. A dash: refused, or results differ.",
+        "Loading is that of a process that has imported the library and finds dmlpy's kernels on disk, as a second run does.",
         "",
         f"| {' | '.join(head)} |",
         f"| --- |{' ---: |' * (len(head) - 1)}",
