@@ -271,11 +271,9 @@ class CompiledOperator:
     ) -> Dispatch:
         """Binds as `bind` does, where scratch and persistent memory may also be `Memory`."""
         handle = self.device.current_stream()
-        ready: tuple[int, int] | None = None
         problems: list[Problem] = []
         producers: list[int] = []
-        if persistent is not None:
-            ready, problems = binding.resource(self.device, "persistent", persistent, self._plan.persistent_size, producers)
+        ready, packed = self._area("persistent", persistent, self._plan.persistent_size, problems, producers)
         bound = []
         for values, table in ((inputs, self._tables.inputs[persistent is not None]), (outputs, self._tables.outputs)):
             some, wrong = self._resolve(values, table, handle)
@@ -290,7 +288,7 @@ class CompiledOperator:
         if memory is None:
             memory = self.device.allocate(needed, handle, f"scratch of {self.name}")
             producers += binding.previous_users(self.device, memory, handle)
-        used = [memory, *([persistent] if isinstance(persistent, Memory) else [])]
+        used = [memory] if packed is None else [memory, packed]
         pointer = memory.pointer
 
         def launched(bound: Sequence[BoundTensor]) -> Launch:
