@@ -49,18 +49,20 @@ def fuse_lookup_tables(
     """
     able = {index for index, desc in ir.operators.items() if isinstance(desc, (*_QUANTIZE, *_OTHERS)) or is_element_wise(desc)}
     found: list[_Chain] = []
+    gone: set[int] = set()
     writers = {source[0] for source in ir.given}
     read = {source[0] for source in ir.reads.values()}
     for node in reversed(ir.order()):
         if node in read and node not in writers:
-            continue  # only nodes of tables read it
+            gone.add(node)  # only nodes of tables read it
+            continue
         chain = _longest(ir, node, able, compile_node) if isinstance(ir.operators[node], _QUANTIZE) else None
         if chain is None:
             writers.update(ir.reads[use][0] for use in _uses(ir, node))
         else:
             writers.update(source[0] for source in chain.sources)
             found.append(chain)
-    return _replace_chains(ir, found, {node for node in ir.operators if node in read and node not in writers}) if found else ir
+    return _replace_chains(ir, found, gone) if found else ir
 
 
 def _longest(ir: GraphIR, last: int, able: set[int], compile_node: Callable[[OperatorDesc], object]) -> _Chain | None:
