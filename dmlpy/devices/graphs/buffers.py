@@ -269,9 +269,8 @@ class BufferAssignment:
         """Values in the graph's memory whose layout lets a node overwrite them with an output."""
         if output in self._places or output in self.ir.uncovered or not type(self.ir.operators[index]).in_place:
             return
-        desc, written = self.ir.operators[index], self.ir.tensors[output]
-        uses = [(index, slot.place) for slot in desc.input_slots() if slot.tensor is not None]
-        read = {use: self.read(use) for use in uses}
+        written = self.ir.tensors[output]
+        read = {use: self.read(use) for use, _ in self.ir.reads_of(index)}
         for root, byte, tensor in read.values():
             alike = (tensor.sizes, tensor.data_type) == (written.sizes, written.data_type) and same_layout(written, tensor.element_strides)
             others = [seen for use, seen in read.items() if seen[0] == root and (seen[1] != byte or seen[2] != tensor)]

@@ -13,7 +13,7 @@ from dmlpy.devices.graphs.views import moved_strides, movements, with_ones
 from dmlpy.messages.problems import CompileError, DescError, DeviceError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from dmlpy.description.descs import OperatorDesc
     from dmlpy.description.tensors import TensorDesc
@@ -107,7 +107,7 @@ class _GroupBuilder:
         self._straight.add(self.last)
         queue = [self.last]
         while queue:
-            for _, source in self._reads(queue.pop(0)):
+            for _, source in self.ir.reads_of(queue.pop(0)):
                 if source[0] in able and source[0] not in self.members and self._takes(source):
                     assert source[0] is not None
                     queue.append(source[0])
@@ -137,7 +137,8 @@ class _GroupBuilder:
         written = self.ir.tensors[source]
         if any(self.ir.seen(use).data_type.bits != written.data_type.bits for use in readers):
             return False
-        if not any(True for _ in self._reads(source[0])):
+        assert source[0] is not None, "it is not an input of the graph"
+        if not self.ir.reads_of(source[0]):
             return True  # without inputs: it is the same everywhere
         first, *others = (self._in_result(source, packed_strides(written.sizes), use) for use in readers)
         return first is not None and all(other == first for other in others)
@@ -169,12 +170,6 @@ class _GroupBuilder:
             return with_ones(self._result.sizes, strides)
         return self._in_result(self.ir.reads[use], strides, use)
 
-    def _reads(self, node: int | None) -> Iterator[tuple[Use, Source]]:
-        assert node is not None
-        for slot in self.ir.operators[node].input_slots():
-            if slot.tensor is not None:
-                yield (node, slot.place), self.ir.reads[node, slot.place]
-
     def _is_well_read(self, inputs: Mapping[Use, tuple[Source, tuple[int, ...]]]) -> bool:
         """Whether the group reads no more tensors than allowed, and at most one that is transposed against the result."""
         if len(inputs) > MAX_INPUTS:
@@ -199,7 +194,7 @@ class _GroupBuilder:
     def _read_by(self, node: int) -> dict[Use, tuple[Source, tuple[int, ...]]] | None:
         """The inputs of a member, by use, with their strides in the order of the result; None if no strides express it."""
         found: dict[Use, tuple[Source, tuple[int, ...]]] = {}
-        for use, source in self._reads(node):
+        for use, source in self.ir.reads_of(node):
             strides = self._from(node, self.ir.seen(use).element_strides)
             if strides is None:
                 return None
@@ -213,7 +208,7 @@ class _GroupBuilder:
         inputs: list[tuple[Source, TensorDesc]] = []  # no set, as above
         numbers: dict[Use | int, int] = {}
         for node in self.members:
-            for use, _ in self._reads(node):
+            for use, _ in self.ir.reads_of(node):
                 if use in self._inputs:
                     source, strides = self._inputs[use]
                     given = None if strides == packed_strides(sizes) else strides
@@ -224,7 +219,7 @@ class _GroupBuilder:
         operators = []
         for at, node in enumerate(nodes):
             reads = []
-            for use, source in self._reads(node):
+            for use, source in self.ir.reads_of(node):
                 inner = source[0]
                 reads.append((use[1], numbers[use if inner is None or use in numbers else inner]))
             numbers[node] = len(inputs) + at

@@ -87,6 +87,11 @@ class GraphIR:
             found.setdefault(source, []).append(use)
         return {source: tuple(uses) for source, uses in found.items()}
 
+    def reads_of(self, node: int) -> list[tuple[Use, Source]]:
+        """The values that a node reads, by use, in the order of its inputs."""
+        uses = [(node, slot.place) for slot in self.operators[node].input_slots() if slot.tensor is not None]
+        return [(use, self.reads[use]) for use in uses]
+
     @cached_property
     def tensors(self) -> Mapping[Source, TensorDesc]:
         """The desc by which a node writes each of its outputs."""

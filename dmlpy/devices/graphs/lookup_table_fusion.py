@@ -58,7 +58,7 @@ def fuse_lookup_tables(
             continue
         chain = _longest(ir, node, able, compile_node) if isinstance(ir.operators[node], _QUANTIZE) else None
         if chain is None:
-            writers.update(ir.reads[use][0] for use in _uses(ir, node))
+            writers.update(source[0] for _, source in ir.reads_of(node))
         else:
             writers.update(source[0] for source in chain.sources)
             found.append(chain)
@@ -74,11 +74,6 @@ def _longest(ir: GraphIR, last: int, able: set[int], compile_node: Callable[[Ope
             continue
         return chain
     return None
-
-
-def _uses(ir: GraphIR, node: int) -> Iterator[Use]:
-    """Where a node reads values."""
-    return ((node, slot.place) for slot in ir.operators[node].input_slots() if slot.tensor is not None)
 
 
 @dataclass(frozen=True)
@@ -130,13 +125,9 @@ class _ChainBuilder:
 
     def _inner_reads(self, node: int) -> Iterator[tuple[Use, Source]]:
         """The values that a member reads and that neither members nor constants give."""
-        for use, source in self._reads(node):
+        for use, source in self.ir.reads_of(node):
             if source not in self.ir.static and source[0] not in self.members:
                 yield use, source
-
-    def _reads(self, node: int) -> Iterator[tuple[Use, Source]]:
-        for use in _uses(self.ir, node):
-            yield use, self.ir.reads[use]
 
     def _reads_bytes(self, source: Source) -> bool:
         """Whether the members read a value as bytes."""
@@ -160,7 +151,7 @@ class _ChainBuilder:
     def _adds(self, node: int) -> bool:
         """Adds a node of one result, if what it computes from is of the same sizes."""
         outputs = [slot.tensor for slot in self.ir.operators[node].output_slots() if slot.tensor is not None]
-        computed = [(use, source) for use, source in self._reads(node) if source not in self.ir.static]
+        computed = [(use, source) for use, source in self.ir.reads_of(node) if source not in self.ir.static]
         if len(outputs) != 1 or not computed or outputs[0].sizes != self._result.sizes:
             return False
         if any(self.ir.seen(use).sizes != self._result.sizes for use, _ in computed):
@@ -181,7 +172,7 @@ class _ChainBuilder:
         numbers: dict[Use, int] = {}
         given: TensorDesc | None = None
         for node in nodes:
-            for use, read in self._reads(node):
+            for use, read in ir.reads_of(node):
                 if read == source:
                     given = ir.seen(use)
                     numbers[use] = 0
@@ -195,7 +186,7 @@ class _ChainBuilder:
         results = {node: 1 + len(constants) + at for at, node in enumerate(nodes)}
         operators = []
         for node in nodes:
-            places = [(use, read[0]) for use, read in self._reads(node)]
+            places = [(use, read[0]) for use, read in ir.reads_of(node)]
             own = tuple((use[1], numbers[use] if use in numbers else results[writer or 0]) for use, writer in places)
             operators.append(GroupedOperator(stored(ir.operators[node]), own))
         assert given is not None  # some member reads the source

@@ -187,7 +187,7 @@ def _lighter_order(given: GraphProgram, buffers: BufferAssignment) -> tuple[int,
         sizes.update({root: aligned(max(1, buffers.extent(root))) for root in roots if root not in sizes})
         return roots
 
-    reads = {step.node: _read(ir, step.node) for step in given.steps}
+    reads = {step.node: [source for _, source in ir.reads_of(step.node)] for step in given.steps}
     writes = {step.node: buffers.outputs(step.node) for step in given.steps}
     blocks = {step.node: frozenset(in_block((*reads[step.node], *writes[step.node]))) for step in given.steps}
     in_place = [step.node for step in given.steps if type(ir.operators[step.node]).in_place]
@@ -211,18 +211,13 @@ def _lighter_order(given: GraphProgram, buffers: BufferAssignment) -> tuple[int,
     return TaskGraph(tasks, sizes, in_block(copy.source for copy in given.copies)).order(buffers.order)
 
 
-def _read(ir: GraphIR, node: int) -> list[Source]:
-    """The values that a node reads."""
-    return [ir.reads[node, slot.place] for slot in ir.operators[node].input_slots() if slot.tensor is not None]
-
-
 def _writers(buffers: BufferAssignment) -> dict[int | None, frozenset[int]]:
     """The nodes that have to run before the result of a node exists: the node itself, and for a view its sources."""
     found: dict[int | None, frozenset[int]] = {}
     views = frozenset(buffers.views)
     for index in buffers.ir.order():
         if index in views:
-            found[index] = frozenset(node for source in _read(buffers.ir, index) for node in found.get(source[0], ()))
+            found[index] = frozenset(node for _, source in buffers.ir.reads_of(index) for node in found.get(source[0], ()))
         else:
             found[index] = frozenset([index])
     return found
