@@ -27,13 +27,13 @@ class _Term:
     """A gather times weights.
 
     Attributes:
-        nodes: the gather and the product.
+        nodes: the gather, the product, and the ADD that adds it to those before.
         data: the use of what is gathered.
         indices: the use of the indices.
         weight: the use of the weights.
     """
 
-    nodes: tuple[int, int]
+    nodes: tuple[int, ...]
     data: Use
     indices: Use
     weight: Use
@@ -47,54 +47,52 @@ def fuse_weighted_gathers(ir: GraphIR, compile_node: Callable[[OperatorDesc], ob
         compile_node: compiles a desc. A whole that it rejects is not fused.
     """
     taken: set[int] = set()
-    operators, reads, groups = dict(ir.operators), dict(ir.reads), dict(ir.groups)
+    wholes: dict[int, OperatorDesc] = {}
+    reads: dict[Use, Source] = {}
+    groups = dict(ir.groups)
     for last in reversed(ir.order()):
         if last in taken or type(ir.operators[last]) is not ElementWiseAddDesc:
             continue
-        nodes: list[int] = []
-        terms = _terms(ir, last, nodes)
-        whole = None if terms is None else _whole(ir, last, terms)
-        if terms is None or whole is None:
+        terms = _terms(ir, last)
+        whole = _whole(ir, last, terms) if terms else None
+        if whole is None:
             continue
         try:
             compile_node(ir.operators[terms[0].nodes[0]])  # imports the plans of gathers, and that of the whole with them
             compile_node(whole)
         except (CompileError, DescError, DeviceError):
             continue
+        nodes = [node for term in terms for node in term.nodes]
         taken.update(nodes)
-        for node in nodes:
-            del operators[node]
-        reads = {use: source for use, source in reads.items() if use[0] not in nodes}
-        operators[last] = whole
+        wholes[last] = whole
         reads[last, "input_tensor"] = ir.reads[terms[0].data]
         for at, term in enumerate(terms):
             reads[last, f"indices_tensors[{at}]"] = ir.reads[term.indices]
             reads[last, f"weight_tensors[{at}]"] = ir.reads[term.weight]
         groups[last] = tuple(sorted(nodes, key=ir.step))
-    return replace(ir, operators=operators, reads=reads, declared=dict(ir.bound_outputs), groups=groups) if taken else ir
+    if not wholes:
+        return ir
+    operators = {node: desc for node, desc in ir.operators.items() if node not in taken} | wholes
+    reads = {use: source for use, source in ir.reads.items() if use[0] not in taken} | reads
+    return replace(ir, operators=operators, reads=reads, declared=dict(ir.bound_outputs), groups=groups)
 
 
-def _terms(ir: GraphIR, last: int, nodes: list[int]) -> list[_Term] | None:
-    """The terms of a sum in order, whose nodes are added to `nodes`; None if a value is anything else, or has too many.
+def _terms(ir: GraphIR, last: int) -> list[_Term]:
+    """The terms of a sum in order; none if it has something else, or too many.
 
     Terms are added one after the other: the second operand of each ADD is one.
     """
     found: list[_Term] = []
     node: int | None = last
     while node is not None and type(ir.operators[node]) is ElementWiseAddDesc:
-        nodes.append(node)
         term = _term(ir, ir.reads[node, "b_tensor"])
         if term is None or len(found) + 1 == MOST_TERMS:
-            return None
-        found.append(term)
+            return []
+        found.append(replace(term, nodes=(*term.nodes, node)))
         source = ir.reads[node, "a_tensor"]
         node = source[0] if _is_own(ir, source) else None
-    term = None if node is None else _term(ir, source)
-    if term is None:
-        return None
-    found.append(term)
-    nodes.extend(node for each in found for node in each.nodes)
-    return found[::-1]
+    first = None if node is None else _term(ir, source)
+    return [] if first is None else [first, *reversed(found)]
 
 
 def _is_own(ir: GraphIR, source: Source) -> bool:
