@@ -19,7 +19,7 @@ from dmlpy.compiler import compile as compile_desc
 from dmlpy.description.enums import RecurrentDirection
 from dmlpy.description.tensors import TensorDesc
 from dmlpy.devices.constant_reuse import bind_with_reuse
-from dmlpy.devices.device import Memory, no_memory
+from dmlpy.devices.device import no_memory
 from dmlpy.nn.idle_pool import DISPATCH_BYTES, IDLE
 from dmlpy.nn.kept_weights import KeptWeights
 from dmlpy.operators.activation import ActivationDesc, ActivationReluDesc, ActivationSigmoidDesc, ActivationTanhDesc
@@ -133,7 +133,8 @@ class Workspace:
         layer, (steps, batch, inputs, units) = key.layer, key.sizes
         directions, rows = layer.directions, layer.gates * units
         self._xp, self._dtype, self._bytes = home.xp, key.dtype, 0
-        self._device, self._stream, self._memories = home.device, key.stream, list[Memory]()
+        self._device, self._stream = home.device, key.stream
+        self._uses: list[Callable[[int], None]] = []
         self.x = self._zeros(steps, batch, inputs)
         self.w = self._zeros(directions, rows, inputs)
         self.r = self._zeros(directions, rows, units)
@@ -155,8 +156,9 @@ class Workspace:
     def _zeros(self, *shape: int, dtype: Any = None) -> Native:
         array = self._xp.zeros(shape, dtype or self._dtype)
         self._bytes += array.nbytes
-        if self._device.memory_kind != "cpu":
-            self._memories.append(self._device.memory_of(array, self._device.current_stream()))
+        memory = self._device.memory_of(array, self._device.current_stream())
+        if memory.used_in is not None:
+            self._uses.append(memory.used_in)
         return array
 
     @property
@@ -188,13 +190,12 @@ class Workspace:
 
     def note_use(self) -> None:
         """Notes that work in the current stream uses the buffers: they are not freed before it is done, or its CUDA graph is destroyed."""
-        if self._memories:
+        if self._uses:
             stream = self._device.current_stream()
             if self._device.stream_identity(stream) == self._stream and not self._device.is_capturing(stream):
                 return  # as those for which they were allocated
-            for memory in self._memories:
-                assert memory.used_in is not None  # a GPU has streams
-                memory.used_in(stream)
+            for used_in in self._uses:
+                used_in(stream)
 
     def differentiate(self) -> None:
         """Computes `gradients` from `upstream`; the buffers must hold what they held in `run`."""
