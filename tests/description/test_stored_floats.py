@@ -10,6 +10,7 @@ import pytest
 
 import dmlpy as dml
 from dmlpy.description.stored_floats import stored
+from dmlpy.devices.graphs.elementwise_group_desc import ElementwiseGroupDesc
 from tests.support.tolerance import assert_close
 
 X = np.random.default_rng(0).uniform(0.5, 30, (1, 1, 8, 33)).astype(np.float32)
@@ -42,6 +43,24 @@ def test_attributes_are_the_numbers_of_the_struct(desc: dml.OperatorDesc, functi
     np.testing.assert_allclose(dml.reference(described, input_tensor=X).output_tensor, expected, rtol=1e-14)
     for device in ("numpy", "cpu"):
         assert_close(dml.compile(described, device)(input_tensor=X).output_tensor, expected, np.float32)
+
+
+@pytest.mark.parametrize("device", ["numpy", "cpu"])
+def test_plans_are_made_of_the_numbers_of_the_struct(device: str) -> None:
+    """Integers tell floats apart that results of 32 bits do not."""
+    x = np.arange(6, dtype=np.int32).reshape(1, 1, 2, 3)
+    added = dml.ElementWiseIdentityDesc(input_tensor=dml.TensorDesc.of(x), scale_bias=dml.ScaleBias(scale=1, bias=2**24 + 1)).with_outputs()
+    np.testing.assert_array_equal(dml.compile(added, device)(input_tensor=x).output_tensor, x + 2**24)
+
+
+def test_groups_hold_the_numbers_of_the_struct() -> None:
+    pytest.importorskip("llvmlite", reason="llvmlite is not installed (the extra 'cpu')")
+    g = dml.GraphBuilder()
+    leaky = g.add(dml.ActivationLeakyReluDesc, input_tensor=g.input("x", TENSOR), alpha=0.1)
+    g.output("y", g.add(dml.ElementWiseNegateDesc, input_tensor=leaky))
+    (step,) = dml.compile(g.build(), "cpu")._program.steps
+    assert isinstance(step.operator.desc, ElementwiseGroupDesc)
+    assert [getattr(node.desc, "alpha", None) for node in step.operator.desc.nodes] == [held(0.1), None]
 
 
 def test_structs_within_structs_are_rounded_too() -> None:

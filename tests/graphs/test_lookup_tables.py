@@ -15,6 +15,7 @@ pytest.importorskip("llvmlite", reason="llvmlite is not installed (the extra 'cp
 import dmlpy as dml
 from dmlpy.devices.cpu.quantized import lookup_table
 from dmlpy.devices.cpu.quantized.products import Dot, host_byte_isa
+from dmlpy.devices.graphs.lookup_table_desc import LookupTableDesc
 from dmlpy.graphs import GraphBuilder
 from tests.support.operators.layout_runs import Array
 from tests.support.tensors import tensor
@@ -105,6 +106,10 @@ def rectified(c: Chain) -> None:
 
 def sigmoid(c: Chain) -> None:
     c.g.output("y", c.quantized(c.apply(dml.ActivationSigmoidDesc, c.numbers(c.bytes()), "sigmoid")))
+
+
+def leaky(c: Chain) -> None:
+    c.g.output("y", c.quantized(c.apply(dml.ActivationLeakyReluDesc, c.numbers(c.bytes()), "leaky", alpha=0.1)))
 
 
 def gate(c: Chain) -> None:
@@ -240,6 +245,14 @@ def test_functions_of_bytes_are_looked_up(name: str, dtype: str) -> None:
     assert whole.explain_plan().in_place == (("quantize",) if build is in_place else ())
     assert "lookups on 1 thread" in whole.plan
     same(whole, apart)
+
+
+def test_tables_hold_the_numbers_of_the_structs() -> None:
+    """FLOAT members are 32-bit floats."""
+    whole, _ = made(leaky)
+    (step,) = whole._program.steps
+    assert isinstance(step.operator.desc, LookupTableDesc)
+    assert [getattr(node.desc, "alpha", None) for node in step.operator.desc.nodes] == [None, float(np.float32(0.1)), None]
 
 
 def test_the_longest_chain_with_a_table_is_taken() -> None:
