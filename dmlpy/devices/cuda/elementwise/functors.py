@@ -95,7 +95,7 @@ def _scaled(desc: OperatorDesc, scale_bias: ScaleBias, name: str, members: tuple
 
 
 def _constant_pow(name: str, desc: ElementWiseConstantPowDesc) -> tuple[str, tuple[Member, ...]]:
-    exponent = float(np.float32(desc.exponent))
+    exponent = desc.exponent
     if exponent in _POWERS:
         return _POWERS[exponent], ()
     members = (("exponent", "float32", exponent),)
