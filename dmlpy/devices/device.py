@@ -133,7 +133,7 @@ class Device(ABC):
     def to_host(self, array: Any, stream: int | None = None) -> np.ndarray[Any, Any]:
         """Converts a device array to a NumPy array; waits for the work on the stream. A NumPy array is returned as it is.
 
-        What is no array of a device, such as a number or a list, becomes one of NumPy in host memory.
+        Anything but an array, such as a number or a list, also becomes a NumPy array, in host memory.
         """
 
     @abstractmethod

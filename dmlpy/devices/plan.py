@@ -228,7 +228,7 @@ class Plan(PlanPart, ABC):
     """The strategy that the device took, with the reason, if it chose among several and `describe` does not say so."""
 
     is_fallback: bool = False
-    """Whether it is a slower, general one, since the device has none of its own kind for the desc."""
+    """Whether it is the slower, general plan that the device takes where it has no kernel of its own for a desc."""
 
     reserve_layout: str = "columns"
     """The name of the layout in which it writes or reads a training operator's reserve; a device may have several."""

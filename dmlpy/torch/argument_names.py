@@ -1,4 +1,4 @@
-"""What constructors of modules say of arguments that they do not have, and of devices that are none of PyTorch's."""
+"""Remedies for arguments that the modules' constructors do not have, and for devices and types that are not PyTorch's."""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ NEEDED: dict[str, Callable[[Any], Any]] = {
 
 
 def values(formula: Callable[..., Any], example: tuple[int, ...], others: tuple[int, ...]) -> Any:
-    """What a formula gives for other sizes, by what it recorded for an example; None if that tells nothing."""
+    """The result of a formula for other sizes, by its trace for an example; None if there is no template."""
     trace = SizeTrace(example)
     with trace.active():
         found = formula(*trace.symbols)
@@ -264,7 +264,7 @@ def test_what_cannot_be_derived_is_not(compute: Callable[[Part, bool], Any]) -> 
 
 
 @pytest.mark.parametrize("attempt", [int, lambda size: 1 // 0 if size > 2 else 1])
-def test_a_failed_attempt_leaves_nothing_in_the_record(attempt: Callable[[Any], Any]) -> None:
+def test_a_failed_attempt_leaves_nothing_in_the_trace(attempt: Callable[[Any], Any]) -> None:
     trace = SizeTrace([6])
     (size,) = trace.symbols
     with trace.active():

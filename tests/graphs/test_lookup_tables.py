@@ -161,7 +161,7 @@ def with_gaps(c: Chain) -> None:
 
 
 def another_reader(c: Chain) -> None:
-    """What is read besides is computed besides."""
+    """A value that another node reads is also computed outside the table."""
     norm = c.normalized(c.numbers(c.bytes()))
     c.g.output("y", c.quantized(norm))
     c.g.output("z", c.g.add(dml.ReduceDesc, "reduce", function="SUM", input_tensor=norm, axes=[3]))
@@ -174,7 +174,7 @@ def an_output(c: Chain) -> None:
 
 
 def after_a_bias(c: Chain) -> None:
-    """A bias for each entry of the last dimension has no table, what follows has."""
+    """A bias for each entry of the last dimension has no table, but the function that follows has one."""
     total = c.added(c.bytes(), c.constant_bytes(varies=True), "bias")
     c.g.output("y", c.quantized(c.apply(dml.ActivationSigmoidDesc, c.numbers(total), "sigmoid")))
 
@@ -262,7 +262,7 @@ def test_the_longest_chain_with_a_table_is_taken() -> None:
 
 
 @pytest.mark.parametrize(("build", "steps"), [(another_reader, 4), (an_output, 3), (error_function, 1)])
-def test_only_what_is_read_besides_is_computed_besides(build: Build, steps: int) -> None:
+def test_only_values_that_others_read_are_also_computed_outside_tables(build: Build, steps: int) -> None:
     whole, _ = made(build)
     assert len(whole.explain_plan().order) == steps
 

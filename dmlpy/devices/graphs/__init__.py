@@ -44,7 +44,7 @@ _NORMALIZING = "BATCH_NORMALIZATION"
 _QUANTIZING = frozenset({"ELEMENT_WISE_QUANTIZE_LINEAR", "QUANTIZE", "ELEMENT_WISE_QUANTIZED_LINEAR_ADD"})
 """The operators that end a function of bytes."""
 _GATHERS = "GATHER_ND1"
-"""The operator of terms of weighted sums, of which there are several."""
+"""The operator in each term of a sum of weighted gathers, which has at least two."""
 
 
 def assign_buffers(

@@ -215,9 +215,9 @@ class BufferAssignment:
         return None if moved is None else (first + moved[0], moved[1])
 
     def _accept(self, index: int, changed: Mapping[Source, BufferView]) -> bool:
-        """Adopts new places and skips a node, if all nodes that read and write there can be compiled for them, and none falls back.
+        """Adopts new places and skips a node, if all nodes that read and write there can be compiled for them, and none newly falls back.
 
-        The copy takes less time than a fallback in place of a plan for packed tensors.
+        A copy takes less time than a fallback in place of a plan for packed tensors.
         """
         places = ChainMap(dict(changed), self._places)
         for source, place in changed.items():

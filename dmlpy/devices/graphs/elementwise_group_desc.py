@@ -17,7 +17,7 @@ class GroupedOperator:
     """One operator of a group.
 
     Attributes:
-        desc: its desc in the graph.
+        desc: its desc in the graph, with the numbers of the struct: see `stored`.
         reads: the number of the value that it reads at each of its places: the inputs of the group come first, then the results of its
             operators in order.
     """

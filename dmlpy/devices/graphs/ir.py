@@ -39,8 +39,8 @@ class GraphIR:
         declared: how the graph declares that its outputs are bound, by name; empty if it does not.
         inputs: the source of each input of the graph that some node reads, and how it is bound, by name.
         fused: the activation and normalization nodes that became part of another node, by that one; they are not among `operators`.
-        groups: the nodes that run as one, by the last of them, in order; of each group only that one is among `operators`,
-            and of tables of bytes what other nodes read.
+        groups: the nodes that run as one, by the last of them, in order; of each group only that one is among `operators`. Nodes of a
+            table of bytes are also there if nodes outside it read their results.
     """
 
     graph: Graph

@@ -40,7 +40,7 @@ def fuse_lookup_tables(
     """The IR with the nodes between a tensor of bytes and its quantized function as one node each, in place of the last of them.
 
     The function is known when the graph is prepared: all else that the nodes read are constants and owned inputs, which repeat along the
-    last dimension. Values between that others read are computed for them alone, by nodes that may be in several tables.
+    last dimension. A node may be in several tables. It also runs by itself if other nodes read its result, or the graph has it as output.
 
     Args:
         ir: a graph's, with its element-wise nodes fused.
@@ -66,7 +66,7 @@ def fuse_lookup_tables(
 
 
 def _longest(ir: GraphIR, last: int, able: set[int], compile_node: Callable[[OperatorDesc], object]) -> _Chain | None:
-    """The longest chain to a node that the device looks up."""
+    """The longest chain that ends with a node and that the device looks up; None if there is none."""
     for chain in reversed(_ChainBuilder(ir, last, able).chains()):
         try:
             compile_node(chain.whole)
@@ -108,7 +108,7 @@ class _ChainBuilder:
     members: list[int] = field(default_factory=list)
 
     def chains(self) -> list[_Chain]:
-        """Nodes that are a function of one tensor of bytes, from few to as many as there are."""
+        """The chains that are functions of one tensor of bytes, the shortest first."""
         found: list[_Chain] = []
         if self.last not in self.able or not self._adds(self.last):
             return found
@@ -117,7 +117,7 @@ class _ChainBuilder:
             if len(outside) == 1 and self._reads_bytes(outside[0]):
                 made = self._made(outside[0])
                 if made is None:
-                    break  # nor do more nodes repeat the constants
+                    break  # with more nodes, these constants do not repeat either
                 found.append(made)
             if not any(self._takes(source) for source in outside):
                 break

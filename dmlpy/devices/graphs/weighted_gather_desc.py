@@ -32,7 +32,7 @@ class WeightedGatherDesc(OperatorDesc):
     """The tensor whose elements are gathered."""
 
     indices_tensors: Annotated[TensorDescs, In("batch places 1", _INDEX)]
-    """The indices of each term, of which those out of range are of the last element."""
+    """The indices of each term; one that is out of range selects the last element."""
 
     weight_tensors: Annotated[TensorDescs, In("batch places 1", _FLOAT)]
     """The weights of each term."""
