@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+from ctypes import c_float
 from functools import cache
 from typing import Any, TypeVar, get_args
-
-import numpy as np
 
 from dmlpy.description.structs import Struct
 from dmlpy.description.symbolic_sizes import applied, is_symbolic
@@ -18,8 +17,7 @@ def stored(struct: Kind) -> Kind:
 
     A desc whose members are such numbers is returned itself. Its sizes and numbers may be symbolic, so it is not hashed.
     """
-    with np.errstate(over="ignore"):
-        changed = {name: rounded for name in _members(type(struct)) if (rounded := _rounded(value := getattr(struct, name))) is not value}
+    changed = {name: rounded for name in _members(type(struct)) if (rounded := _rounded(value := getattr(struct, name))) is not value}
     return struct.replace(**changed) if changed else struct
 
 
@@ -37,7 +35,7 @@ def _rounded(value: Any) -> Any:
 
 
 def _nearest(value: float) -> float:
-    return float(np.float32(value))
+    return c_float(value).value
 
 
 @cache
