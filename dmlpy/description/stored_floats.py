@@ -8,6 +8,7 @@ from typing import Any, TypeVar, get_args
 
 from dmlpy.description.structs import Struct
 from dmlpy.description.symbolic_sizes import applied, is_symbolic
+from dmlpy.description.tensors import TensorDesc
 
 Kind = TypeVar("Kind", bound=Struct)
 
@@ -47,4 +48,4 @@ def _members(kind: type[Struct]) -> tuple[str, ...]:
 def _holds_floats(annotation: Any) -> bool:
     kinds = [item for item in (annotation, *get_args(annotation)) if isinstance(item, type)]
     scalar = int in kinds  # DML_SCALAR_UNION, whose numbers have the type that is named beside them
-    return any((kind is float and not scalar) or (issubclass(kind, Struct) and kind.__name__ != "TensorDesc") for kind in kinds)
+    return any((kind is float and not scalar) or (issubclass(kind, Struct) and kind is not TensorDesc) for kind in kinds)
