@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from math import sqrt
 from typing import TYPE_CHECKING
 
@@ -58,25 +59,21 @@ class WindowCache:
     Attributes:
         capacity: how many steps it can hold.
         window: how many keys a token sees, the own one included.
-        length: how many tokens are new.
-        before: how many earlier ones each batch entry has, INT32 `[batch or 1, 1, 1, 1]`.
+        step: the positions of the new tokens.
     """
 
     capacity: int
     window: int
-    length: int
-    before: Expression
+    step: Step
 
-    @property
+    @cached_property
     def places(self) -> Expression:
         """The positions of the keys of `follow`, INT32 `[batch or 1, 1, 1, capacity + length]`."""
-        return count_positions(self.capacity + self.length, 3) + self._first(self.before)
+        return count_positions(self._most, 3) + self._first
 
     def follow(self, past: Expression, new: Expression) -> Expression:
         """The past states that count, then the new ones; further rows repeat the last one, `[batch, heads, capacity + length, size]`."""
-        rows, held = count_positions(self.capacity + self.length, 2), self.before - self._first(self.before)
-        behind = x.clip(rows + (self.capacity - held), min=0, max=self.capacity + self.length - 1)
-        return _rows(x.join([past, new], axis=2), x.if_(rows < held, rows, behind))
+        return _rows(x.join([past, new], axis=2), self._followed)
 
     def keep(self, states: Expression) -> Expression:
         """The cache after this step; rows behind those that count, which ONNX Runtime leaves unset, repeat the last one.
@@ -84,12 +81,34 @@ class WindowCache:
         Args:
             states: what `follow` gives.
         """
-        dropped = self._first(self.before + self.length) - self._first(self.before)
-        rows = x.clip(count_positions(self.capacity, 2) + dropped, min=0, max=self.capacity + self.length - 1)
-        return _rows(states, rows)
+        return _rows(states, self._kept)
 
-    def _first(self, count: Expression) -> Expression:
-        """The position of row 0 after so many tokens."""
+    @property
+    def _most(self) -> int:
+        return self.capacity + self.step.length
+
+    # Keys and values have the same rows: the operators that compute them are made once.
+
+    @cached_property
+    def _first(self) -> Expression:
+        """The position of row 0 before this step."""
+        return self._first_after(self.step.before)
+
+    @cached_property
+    def _followed(self) -> Expression:
+        """The rows of the past and the new states that `follow` gives, `[batch or 1, 1, rows, 1]`."""
+        rows, held = count_positions(self._most, 2), self.step.before - self._first
+        behind = x.clip(rows + (self.capacity - held), min=0, max=self._most - 1)
+        return x.if_(rows < held, rows, behind)
+
+    @cached_property
+    def _kept(self) -> Expression:
+        """The rows of these that `keep` gives, `[batch or 1, 1, rows, 1]`."""
+        dropped = self._first_after(self.step.before + self.step.length) - self._first
+        return x.clip(count_positions(self.capacity, 2) + dropped, min=0, max=self._most - 1)
+
+    def _first_after(self, count: Expression) -> Expression:
+        """The position of row 0 after this many tokens."""
         step = self.capacity - self.window + 1
         beyond = x.max(count - self.capacity, 0)
         return (beyond + (step - 1)) / step * step
@@ -132,7 +151,7 @@ def _window(node: Node, batch: int, step: Step) -> WindowCache:
     if 1 < step.length < step.total and batch > 1:
         expected = "1 batch entry, where several tokens follow earlier ones"
         raise node.refusal("onnx.invalid", node.input_label(0), listed(node.sizes(0)), expected)
-    return WindowCache(node.sizes(_PAST)[2], int(node.attribute("local_window_size")), step.length, step.before)
+    return WindowCache(node.sizes(_PAST)[2], int(node.attribute("local_window_size")), step)
 
 
 def _bias(node: Node, places: Expression) -> Expression:
