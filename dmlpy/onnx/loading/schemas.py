@@ -14,6 +14,8 @@ MICROSOFT = "com.microsoft"
 """The domain of ONNX Runtime's operators."""
 LEARNING = "ai.onnx.ml"
 """ONNX's domain of classical machine learning."""
+OWN = "dmlpy"
+"""The domain of operators that dmlpy puts into the place of a model's nodes, and that no other domain has."""
 
 
 @cache

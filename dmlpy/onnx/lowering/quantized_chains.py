@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from onnx import NodeProto, TensorProto, helper
 
-from dmlpy.onnx.loading.schemas import MICROSOFT
+from dmlpy.onnx.loading.schemas import MICROSOFT, OWN
 from dmlpy.onnx.lowering import subgraphs
-from dmlpy.onnx.nodes.microsoft_requirements import ROUNDS_FIRST
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -182,9 +181,7 @@ class _Chains:
         a, b = self._operand(core, 0), self._operand(core, 1)
         if a is None or b is None or not a.scale.size == b.scale.size == 1 or not a.element == b.element == result.element:
             return None
-        made = helper.make_node("QLinearAdd", [*a.names, *b.names, *result.names[1:]], [], domain=MICROSOFT)
-        made.attribute.append(helper.make_attribute(ROUNDS_FIRST, 1))
-        return made
+        return helper.make_node("QLinearAdd", [*a.names, *b.names, *result.names[1:]], [], domain=OWN)
 
     def _is_implied(self, node: NodeProto, result: _Quantized) -> bool:
         """Whether Relu or Clip changes no quantized result: its bounds, quantized, are the ends of the type or beyond."""

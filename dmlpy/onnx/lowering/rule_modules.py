@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 
-from dmlpy.onnx.loading.schemas import MICROSOFT
+from dmlpy.onnx.loading.schemas import MICROSOFT, OWN
 
 _OPERATORS = {
     "": {
@@ -62,6 +62,7 @@ _OPERATORS = {
         """,
         "quantized": "DequantizeLinear QuantizeLinear",
     },
+    OWN: {"microsoft_quantized": "QLinearAdd"},
 }
 """The operators by domain and module. One that several modules lower, in different opsets, is named for each."""
 

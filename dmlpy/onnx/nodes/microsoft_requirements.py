@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
 PASTS = {"DecoderMaskedMultiHeadAttention": 5, "GroupQueryAttention": 3, "MultiHeadAttention": 6}
 """The input of an operator that has the keys of past steps; the next one has the values."""
-ROUNDS_FIRST = "dmlpy_rounds_first"
-"""The attribute of a QLinearAdd that a QDQ chain was joined to: no node of a file has it."""
 TABLE = Path(__file__).with_suffix(".json")
 
 
@@ -55,7 +53,7 @@ def part_problems(node: Node) -> Iterator[Problem]:
     if (known := required.known) is None:
         return
     for name in node.attributes:
-        if name not in known and name != ROUNDS_FIRST:
+        if name not in known:
             expected = f"one of {node.op_type}'s: {listed(known)}" if known else "none"
             yield Problem("onnx.invalid", name, "an attribute that it does not have", expected)
 

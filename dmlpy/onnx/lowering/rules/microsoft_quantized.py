@@ -14,15 +14,15 @@ from dmlpy.description.enums import DataType
 from dmlpy.description.int4 import unpack_int4
 from dmlpy.description.tensors import TensorDesc
 from dmlpy.messages.naming import listed, plural
-from dmlpy.onnx.loading.schemas import MICROSOFT
+from dmlpy.onnx.loading.schemas import MICROSOFT, OWN
 from dmlpy.onnx.lowering.rules import lowers
 from dmlpy.onnx.lowering.rules.elementwise import in_four, quantization
 from dmlpy.onnx.lowering.rules.pooling import fit_windows, window_members
 from dmlpy.onnx.lowering.rules.quantized_products import by_column, by_row, require, sides
-from dmlpy.onnx.nodes.microsoft_requirements import ROUNDS_FIRST
 from dmlpy.onnx.nodes.windows import compute_windows
 
 if TYPE_CHECKING:
+    from dmlpy.onnx.lowering.rules import LoweredOutputs
     from dmlpy.onnx.nodes.node import Node
     from dmlpy.onnx.nodes.windows import Windows
     from dmlpy.x.expressions import Expression
@@ -43,19 +43,22 @@ _NUMBERS = (
 """The values of 4 bits in bitsandbytes' types FP4 and NF4."""
 
 
-@lowers("QLinearAdd", domain=MICROSOFT)
-def add(node: Node) -> Expression:
-    """ELEMENT_WISE_QUANTIZED_LINEAR_ADD; a node for each step where the zero point of the sum decides how halves are rounded.
+@lowers("QLinearAdd", domain=OWN)
+def add_and_quantize(node: Node) -> Expression:
+    """ELEMENT_WISE_QUANTIZED_LINEAR_ADD, which rounds as QuantizeLinear does: before it adds the zero point."""
+    a, b = in_four(node.x(0), node.x(3))
+    rank = len(a.sizes)
+    scales = [require(node, index, _one(node, index, rank)) for index in (1, 4, 6)]
+    zeros = [_one(node, index, rank) for index in (2, 5, 7)]
+    found = x.quantized_linear_add(a, scales[0], b, *scales[1:], *zeros, output_data_type=a.data_type)
+    return found.reshape(*found.sizes[rank - max(node.rank(0), node.rank(3)) :])
 
-    That of a joined chain rounds as the chain's QuantizeLinear does, with any zero point.
-    """
-    if ROUNDS_FIRST in node.attributes or _rounds_alike(node, 7):
-        a, b = in_four(node.x(0), node.x(3))
-        rank = len(a.sizes)
-        scales = [require(node, index, _one(node, index, rank)) for index in (1, 4, 6)]
-        zeros = [_one(node, index, rank) for index in (2, 5, 7)]
-        found = x.quantized_linear_add(a, scales[0], b, *scales[1:], *zeros, output_data_type=a.data_type)
-        return found.reshape(*found.sizes[rank - max(node.rank(0), node.rank(3)) :])
+
+@lowers("QLinearAdd", domain=MICROSOFT)
+def add(node: Node) -> LoweredOutputs:
+    """ELEMENT_WISE_QUANTIZED_LINEAR_ADD; a node for each step where the zero point of the sum decides how halves are rounded."""
+    if _rounds_alike(node, 7):
+        return add_and_quantize(node)
     a, b = node.x(0), node.x(3)
     scale_a, scale_b, scale, zero_a, zero_b, zero = _parameters(node, 1, 4, 6, 2, 5, 7)
     by_a, by_b = scale_a / scale, scale_b / scale
