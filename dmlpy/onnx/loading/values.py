@@ -108,8 +108,13 @@ class Value:
         """The type and the sizes on one line: `float32 [batch, 3]`."""
         if self.kind != "tensor":
             return self.kind
-        sizes = "of unknown rank" if self.sizes is None else listed(["?" if size is None else size for size in self.sizes])
+        sizes = "of unknown rank" if self.sizes is None else listed_sizes(self.sizes)
         return f"{element_name(self.element)} {sizes}"
+
+
+def listed_sizes(sizes: Sizes) -> str:
+    """Sizes as messages show them: `[?, 3]`."""
+    return listed(["?" if size is None else size for size in sizes])
 
 
 def value_from_proto(name: str, proto: TypeProto, stage: int | None = None) -> Value:

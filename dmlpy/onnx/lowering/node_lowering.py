@@ -12,6 +12,7 @@ from dmlpy.onnx.loading.elements import data_type_of, element_of
 from dmlpy.onnx.loading.values import Sizes, Value
 from dmlpy.onnx.lowering.rules import LoweredOutputs, LoweringRule, find_rule, may_be_empty
 from dmlpy.onnx.nodes.levels import cap_of, with_remedy
+from dmlpy.onnx.nodes.microsoft_sizes import PRODUCTS
 from dmlpy.onnx.nodes.node import Node, NotLowered, inexpressible_problems
 from dmlpy.onnx.nodes.unexpected_errors import refuse_unexpected
 from dmlpy.validation.checking import check
@@ -29,8 +30,6 @@ _CONSTANTS = FeatureLevel.FL_6_2
 """The lowest level whose graphs have constants."""
 _OWN_SIZES = frozenset({"AveragePool", "LpPool", "MaxPool", "Resize", "Upsample"})
 """Operators whose sizes in ONNX Runtime differ from ONNX's inference: their rules determine the sizes."""
-_PRODUCTS = frozenset({"DynamicQuantizeMatMul", "FusedMatMul", "FusedMatMulActivation", "MatMulIntegerToFloat", "TransposeMatMul"})
-"""Products of other domains, which are scalars where both operands are vectors."""
 _RANK = 4
 """The dimensions that DirectML asks for at least: rules add them."""
 Results: TypeAlias = "list[tuple[Value | None, Expression | None]]"
@@ -129,7 +128,7 @@ def _match_outputs(node: Node, found: LoweredOutputs) -> Iterator[tuple[Value | 
 
 def _is_scalar(node: Node) -> bool:
     """Whether the one element that a node of another domain gives is a scalar: ONNX infers no sizes for it."""
-    vectors = node.op_type in _PRODUCTS and all(node.rank(index) == 1 for index in (0, 1))
+    vectors = node.op_type in PRODUCTS and all(node.rank(index) == 1 for index in (0, 1))
     over_all = node.op_type == "QLinearReduceMean" and not node.attribute("keepdims", 1)
     return vectors or over_all or _highest_rank(node) == 0
 

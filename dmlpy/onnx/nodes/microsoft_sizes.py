@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dmlpy.messages.naming import listed, plural
 from dmlpy.messages.problems import Problem
+from dmlpy.onnx.loading.values import listed_sizes
+from dmlpy.onnx.nodes.ranks import dimension_problems
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -13,9 +14,10 @@ if TYPE_CHECKING:
     from dmlpy.onnx.loading.values import Sizes
     from dmlpy.onnx.nodes.node import Node
 
+PRODUCTS = frozenset({"DynamicQuantizeMatMul", "FusedMatMul", "FusedMatMulActivation", "MatMulIntegerToFloat", "TransposeMatMul"})
+"""Products of tensors as MatMul has them: of two vectors they are scalars."""
 _RANKS: dict[str, tuple[tuple[int, int | None], ...]] = {
-    **dict.fromkeys(("FusedMatMul", "FusedMatMulActivation", "TransposeMatMul"), ((1, None), (1, None))),
-    **dict.fromkeys(("DynamicQuantizeMatMul", "MatMulIntegerToFloat"), ((1, None), (1, None))),
+    **dict.fromkeys(PRODUCTS, ((1, None), (1, None))),
     **dict.fromkeys(("FusedGemm", "GemmFloat8"), ((2, 2), (2, 2))),
     "QGemm": ((2, 2),),
     **dict.fromkeys(("BiasGelu", "FastGelu", "MatMulBnb4", "MatMulNBits"), ((1, None),)),
@@ -35,7 +37,7 @@ _SKIPS = frozenset({"SkipLayerNormalization", "SkipSimplifiedLayerNormalization"
 
 def size_problems(node: Node) -> list[Problem]:
     """Inputs of other sizes, as far as they are known."""
-    found = [problem for index, limits in enumerate(_RANKS.get(node.op_type, ())) for problem in _rank_problems(node, index, *limits)]
+    found = [problem for index, limits in enumerate(_RANKS.get(node.op_type, ())) for problem in dimension_problems(node, index, *limits)]
     if found or (sizes := _sizes(node, 0)) is None:
         return found
     for index in _BY_CHANNEL.get(node.op_type, ()):
@@ -49,19 +51,11 @@ def _sizes(node: Node, index: int) -> Sizes | None:
     return node.value(index).sizes if node.has(index) else None
 
 
-def _rank_problems(node: Node, index: int, least: int, most: int | None) -> Iterator[Problem]:
-    sizes = _sizes(node, index)
-    if sizes is None or (len(sizes) >= least and (most is None or len(sizes) <= most)):
-        return
-    exact = plural(least, "dimension") if most == least else f"{least} to {most} dimensions"
-    yield _problem(index, sizes, f"at least {plural(least, 'dimension')}" if most is None else exact)
-
-
 def _vector_problems(node: Node, index: int, last: Sizes) -> Iterator[Problem]:
     """A vector of another length than the first input's last dimension."""
     sizes = _sizes(node, index)
     if sizes is not None and (len(sizes) != 1 or (last and _differ(sizes[0], last[0]))):
-        yield _problem(index, sizes, f"{_listed(last)}: one number for each entry of the last dimension of input 0")
+        yield _problem(index, sizes, f"{listed_sizes(last)}: one number for each entry of the last dimension of input 0")
 
 
 def _skip_problems(skip: Sizes, sizes: Sizes) -> Iterator[Problem]:
@@ -69,8 +63,8 @@ def _skip_problems(skip: Sizes, sizes: Sizes) -> Iterator[Problem]:
     is_alike = not any(map(_differ, skip[-2:], sizes[-2:]))
     is_batch = len(skip) < len(sizes) or len(sizes) < 3 or skip[0] == 1 or not _differ(skip[0], sizes[0])
     if len(skip) > len(sizes) or not is_alike or not is_batch:
-        others = f" or {_listed(sizes[1:])}" if len(sizes) > 2 else ""
-        yield _problem(1, skip, f"{_listed(sizes)}{others}: the sizes of input 0")
+        others = f" or {listed_sizes(sizes[1:])}" if len(sizes) > 2 else ""
+        yield _problem(1, skip, f"{listed_sizes(sizes)}{others}: the sizes of input 0")
 
 
 def _differ(one: object, other: object) -> bool:
@@ -79,8 +73,4 @@ def _differ(one: object, other: object) -> bool:
 
 
 def _problem(index: int, sizes: Sizes, expected: str) -> Problem:
-    return Problem("onnx.invalid", f"input {index}", _listed(sizes), expected)
-
-
-def _listed(sizes: Sizes) -> str:
-    return listed(["?" if size is None else size for size in sizes])
+    return Problem("onnx.invalid", f"input {index}", listed_sizes(sizes), expected)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dmlpy.messages.naming import listed, plural
+from dmlpy.messages.naming import plural
 from dmlpy.messages.problems import Problem
+from dmlpy.onnx.loading.values import listed_sizes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -34,17 +35,19 @@ _ALIKE = {
 def rank_problems(node: Node) -> Iterator[Problem]:
     """Inputs of another number of dimensions."""
     for index, rank in _EXACT.get(node.op_type, ()):
-        yield from _problems(node, index, rank, rank)
+        yield from dimension_problems(node, index, rank, rank)
     for index, least in enumerate(_LEAST.get(node.op_type, ())):
-        yield from _problems(node, index, least, None)
+        yield from dimension_problems(node, index, least, None)
     if (alike := _ALIKE.get(node.op_type)) is not None and node.has(0) and (sizes := node.value(0).sizes) is not None:
         for index in alike:
-            yield from _problems(node, index, len(sizes), len(sizes), f"as many as {node.input_label(0)} has")
+            yield from dimension_problems(node, index, len(sizes), len(sizes), f"as many as {node.input_label(0)} has")
 
 
-def _problems(node: Node, index: int, least: int, most: int | None, *why: str) -> Iterator[Problem]:
+def dimension_problems(node: Node, index: int, least: int, most: int | None, *why: str) -> Iterator[Problem]:
+    """An input with fewer or more dimensions than these; None for no limit."""
     if not node.has(index) or (sizes := node.value(index).sizes) is None:
         return
     if len(sizes) < least or (most is not None and len(sizes) > most):
-        expected = plural(least, "dimension") if most == least else f"at least {plural(least, 'dimension')}"
-        yield Problem("onnx.invalid", node.input_label(index), listed(["?" if size is None else size for size in sizes]), expected, why)
+        exact = plural(least, "dimension")
+        expected = f"at least {exact}" if most is None else exact if most == least else f"{least} to {most} dimensions"
+        yield Problem("onnx.invalid", node.input_label(index), listed_sizes(sizes), expected, why)
