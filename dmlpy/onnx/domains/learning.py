@@ -18,7 +18,7 @@ from dmlpy.onnx.domains.scores import (
     rows_of,
     transform_of,
     transform_scores,
-    transforms_scores,
+    transform_targets,
 )
 from dmlpy.onnx.loading.schemas import LEARNING
 
@@ -175,8 +175,7 @@ def _linear_scores(node: Node, targets: int) -> Array:
 def linear_regressor(node: Node) -> Sequence[Array]:
     """The scores of the targets, [N, targets]."""
     targets, transform = int(node.attribute("targets", 1)), transform_of(node)
-    scores = _linear_scores(node, targets)
-    return [(transform_scores(scores, transform) if transforms_scores(transform, targets) else scores).astype(np.float32)]
+    return [transform_targets(_linear_scores(node, targets), transform).astype(np.float32)]
 
 
 def _coefficient_rows(node: Node, labels: Array) -> int:

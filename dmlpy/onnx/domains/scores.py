@@ -30,11 +30,6 @@ def transform_of(node: Node) -> str:
     return transform
 
 
-def transforms_scores(transform: str, targets: int) -> bool:
-    """Whether ONNX Runtime transforms the scores of a regressor's targets: of a single one only by PROBIT."""
-    return targets > 1 or transform == "PROBIT"
-
-
 def require_pairs(node: Node, transform: str) -> None:
     """Rejects PROBIT where two classes share one score: ONNX does not say what the other score is, and ONNX Runtime leaves it unset."""
     if transform == "PROBIT":
@@ -53,6 +48,11 @@ def transform_scores(scores: Array, transform: str) -> Array:
     kept = np.ones_like(scores, bool) if transform == "SOFTMAX" else scores != 0
     shares = np.where(kept, np.exp(scores - scores.max(-1, keepdims=True)), 0)
     return np.asarray(shares / np.maximum(shares.sum(-1, keepdims=True), np.finfo(float).tiny))
+
+
+def transform_targets(scores: Array, transform: str) -> Array:
+    """The scores of a regressor's targets, [rows, targets], after a post_transform: ONNX Runtime applies only PROBIT to a single target."""
+    return transform_scores(scores, transform) if scores.shape[-1] > 1 or transform == "PROBIT" else scores
 
 
 def _probits(shares: Array) -> Array:

@@ -10,7 +10,7 @@ from onnx import TensorProto, numpy_helper
 
 from dmlpy.messages.naming import Count, listed, plural
 from dmlpy.onnx.domains.host_operators import register_host_operator
-from dmlpy.onnx.domains.scores import class_labels, require_pairs, transform_of, transform_scores, transforms_scores
+from dmlpy.onnx.domains.scores import class_labels, require_pairs, transform_of, transform_scores, transform_targets
 from dmlpy.onnx.domains.trees import Trees, required_integers
 from dmlpy.onnx.loading.schemas import LEARNING
 
@@ -243,7 +243,7 @@ def tree_regressor(node: Node) -> Sequence[Array]:
     total = total / len(forest.trees.roots) if how == "AVERAGE" else total
     # ONNX Runtime adds no base value to targets that no leaf scores.
     total = total + np.where(given | (targets == 1), _base(node, targets), 0.0)
-    return [(transform_scores(total, transform) if transforms_scores(transform, targets) else total).astype(np.float32)]
+    return [transform_targets(total, transform).astype(np.float32)]
 
 
 def _describe_classifier(node: Node) -> Sequence[OutputType]:
