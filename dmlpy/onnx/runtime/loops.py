@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -50,7 +51,6 @@ class LoopRun:
         self._iteration = context.defer(self._take, self._reads, list(dict.fromkeys(item.name for item in graph.output)))
         self._is_on_host = context.device.memory_kind == "cpu"
         self._inputs, self._outputs = [item.name for item in graph.input], [item.name for item in graph.output]
-        self._flow = self._make_flow()
 
     def __call__(self, values: Mapping[str, Any]) -> list[Any]:
         """The node's outputs, as many as its body gives.
@@ -220,13 +220,14 @@ class LoopRun:
         bound = None if key is None else self._context.recurring.find(key)
         return nullcontext() if bound is None else bound.iterations(values, self._flow)
 
-    def _make_flow(self) -> LoopFlow:
-        """Returns how values flow from one iteration to the next."""
+    @cached_property
+    def _flow(self) -> LoopFlow:
+        """How values flow from one iteration of a Loop or a Scan to the next."""
         inputs, outputs = self._inputs, self._outputs
         if self._node.proto.op_type == "Loop":
             following, kept = dict(zip(inputs[1:], outputs, strict=False)), outputs[max(1, len(inputs) - 1) :]
             return LoopFlow(following, inputs[0], [], kept, outputs[0])
-        first = len(inputs) - int(self._attributes.get("num_scan_inputs", 0))
+        first = len(inputs) - int(self._attributes["num_scan_inputs"])
         return LoopFlow(dict(zip(inputs[:first], outputs, strict=False)), None, inputs[first:], outputs[first:], None)
 
     def _array(self, held: Any) -> Any:
