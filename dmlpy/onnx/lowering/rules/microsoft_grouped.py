@@ -128,21 +128,22 @@ def grouped_attention(node: Node) -> tuple[Expression | None, ...]:
     queries, keys, values = _parts(node, heads, groups)
     step = _step(node, queries.sizes[2])
     if node.attribute("do_rotary", 0):
-        cosines, sines = (look_up(node.x(index), _places(node, step)) for index in (_COSINES, _COSINES + 1))
+        places = _places(node, step)
+        cosines, sines = (look_up(node.x(index), places) for index in (_COSINES, _COSINES + 1))
         interleaved = bool(node.attribute("rotary_interleaved", 0))
         queries, keys = (rotate(tensor, cosines, sines, interleaved=interleaved) for tensor in (queries, keys))
     if node.attribute("sliding_window_cache", 0):
         cache = _window(node, keys.sizes[0], step)
         keys, values = (cache.follow(node.x(index), new) for index, new in ((_PAST, keys), (_PAST + 1, values)))
-        places, presents = cache.places, (cache.keep(keys), cache.keep(values))
+        key_places, presents = cache.places, (cache.keep(keys), cache.keep(values))
     else:
-        keys, values = (_kept(node, index, new, step) for index, new in ((_PAST, keys), (_PAST + 1, values)))
-        places, presents = count_positions(keys.sizes[2], 3), (keys, values)
+        keys, values = _kept(node, keys, values, step)
+        key_places, presents = count_positions(keys.sizes[2], 3), (keys, values)
     scale = float(node.attribute("scale", 0.0)) or 1 / sqrt(queries.sizes[3])
     scores = apply_softcap(products(queries, keys, scale), max(0.0, float(node.attribute("softcap", 0.0))))
     if node.has(_BIAS):
-        scores = scores + _bias(node, places)
-    scores = x.if_(_allowed(node, step, places), scores, float("-inf"))
+        scores = scores + _bias(node, key_places)
+    scores = x.if_(_allowed(node, step, key_places), scores, float("-inf"))
     return merge_heads(weigh_values(_weights(node, scores), values)), *presents
 
 
@@ -216,21 +217,27 @@ def _places(node: Node, step: Step) -> Expression:
     return places
 
 
-def _kept(node: Node, index: int, new: Expression, step: Step) -> Expression:
-    """The buffer after this step: the past, then the new states of each batch entry behind those that count."""
-    past = node.x(index) if node.has(index) else None
+def _kept(node: Node, keys: Expression, values: Expression, step: Step) -> list[Expression]:
+    """The buffers of keys and values after this step: the past, then the new states of each batch entry behind those that count."""
+    pasts = [node.x(index) if node.has(index) else None for index in (_PAST, _PAST + 1)]
+    states = [*zip(pasts, (keys, values), strict=True)]
     if step.is_appended:
-        return new if past is None else x.join([past, new], axis=2)
-    count = max(step.total, past.sizes[2] if past is not None else 0)
+        return [new if past is None else x.join([past, new], axis=2) for past, new in states]
+    count = max([step.total, *(past.sizes[2] for past in pasts if past is not None)])
     places = count_positions(count, 2) - step.before
     written = x.logical_and(places >= 0, places < step.length)
-    sizes = (*new.sizes[:2], count, new.sizes[3])
-    source = x.clip(places, min=0, max=step.length - 1).broadcast(*sizes)
+    source = x.clip(places, min=0, max=step.length - 1)
+    return [x.if_(written, _rows(new, source), _lengthened(past, new, count)) for past, new in states]
+
+
+def _lengthened(past: Expression | None, new: Expression, count: int) -> Expression:
+    """The past states, `[batch, heads, count, size]`, with zeros behind them."""
     if past is None:
-        past = x.fill_value_constant(value_data_type=new.data_type, value=0, output_sizes=[1]).reshape(1, 1, 1, 1).broadcast(*sizes)
-    elif past.sizes[2] < count:
-        past = x.padding1(past, start_padding=[0] * 4, end_padding=[0, 0, count - past.sizes[2], 0])
-    return x.if_(written, x.gather_elements(new, source, axis=2), past)
+        zero = x.fill_value_constant(value_data_type=new.data_type, value=0, output_sizes=[1]).reshape(1, 1, 1, 1)
+        return zero.broadcast(*new.sizes[:2], count, new.sizes[3])
+    if past.sizes[2] < count:
+        return x.padding1(past, start_padding=[0] * 4, end_padding=[0, 0, count - past.sizes[2], 0])
+    return past
 
 
 def _allowed(node: Node, step: Step, keys: Expression) -> Expression:
