@@ -195,6 +195,7 @@ BYTES, SCALE = RNG.integers(0, 256, (1, 2, 4, 4)).astype(np.uint8), np.float32(0
         ("GroupQueryAttention", {"q": QUERY}, GROUPS | {"sliding_window_cache": 1}, "onnx.invalid", "local_window_size"),
         ("GroupQueryAttention", STEPS, GROUPS | KEPT, "onnx.invalid", "input 3"),
         ("GroupQueryAttention", STEPS, GROUPS | {"causal": 0, "local_window_size": 2}, "onnx.invalid", "local_window_size"),
+        ("GroupQueryAttention", STEPS, GROUPS | {"local_window_size": 0}, "onnx.attribute", "local_window_size"),
         ("GroupQueryAttention", STEPS | {"pk": CACHE, "pv": CACHE}, GROUPS | KEPT, "onnx.invalid", "input 3"),
         (
             "GroupQueryAttention",

@@ -247,8 +247,6 @@ def _allowed(node: Node, step: Step, keys: Expression) -> Expression:
         return keys < step.before + step.length
     conditions = [keys <= places]
     window = int(node.attribute("local_window_size", -1))
-    if not window:
-        raise node.refusal("onnx.attribute", "local_window_size", "0", "1 or more keys that a token sees, or -1 for all")
     if window > 0:
         conditions.append(keys > places - window)
     found = both(conditions)
@@ -258,9 +256,10 @@ def _allowed(node: Node, step: Step, keys: Expression) -> Expression:
 
 def _refuse(node: Node) -> None:
     """Rejects unsupported features."""
+    window = int(node.attribute("local_window_size", -1))
     if node.attribute("sliding_window_cache", 0):
-        _refuse_window(node)
-    if not node.attribute("causal", 1) and (window := int(node.attribute("local_window_size", -1))) != -1:
+        _refuse_window(node, window)
+    if window != -1 and not node.attribute("causal", 1):
         raise node.refusal("onnx.invalid", "local_window_size", str(window), "-1, because causal is 0")
     for name, kept in (("kv_cache_bit_width", 0), ("qk_output", 0)):
         if node.attribute(name, kept) != kept:
@@ -273,11 +272,12 @@ def _refuse(node: Node) -> None:
             raise node.refusal(
                 "onnx.input", f"input {index}", "given", "left out: no scales of caches, norms of heads or lengths of queries"
             )
+    if not window:
+        raise node.refusal("onnx.attribute", "local_window_size", "0", "1 or more keys that a token sees, or -1 for all")
 
 
-def _refuse_window(node: Node) -> None:
+def _refuse_window(node: Node, window: int) -> None:
     """Rejects caches that cannot hold a window, as ONNX Runtime does."""
-    window = int(node.attribute("local_window_size", -1))
     if window < 1:
         raise node.refusal("onnx.invalid", "local_window_size", str(window), "1 or more keys, which a cache of a window's size has to hold")
     for index in (_PAST, _PAST + 1):
