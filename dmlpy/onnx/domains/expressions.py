@@ -1,9 +1,9 @@
-"""Regular expressions of RE2, whose time grows with the text alone: in Python's `re` those that it matches alike, others by google-re2."""
+"""Regular expressions of RE2: Python's `re` runs those that it matches alike and in linear time, google-re2 runs all others."""
 
 from __future__ import annotations
 
 import re
-from functools import lru_cache
+from functools import cache
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
@@ -12,22 +12,22 @@ if TYPE_CHECKING:
     from dmlpy.onnx.nodes.node import Node
 
 _COUNT = r"(?:0|[1-9]\d?)"
-"""A number of times: to RE2 braces around others, such as 01, are characters."""
-_OPENING = r"\[(?:\^|(?!\^))(?:\]|(?!\]))(?:-(?!-)|)"
-"""What begins a class: the ] or - that follows is one of its characters."""
+"""A repetition count: RE2 takes braces around anything else, such as {01}, literally."""
+_OPENING = r"\[\^?+\]?+(?:-(?!-)|)"
+"""The opening of a class: a ] or - directly after it is one of its characters."""
 _ESCAPED = r"\\[^A-Za-z0-9\x80-\U0010ffff]"
 _OF_CLASS = rf"{_ESCAPED}|\\[wds](?!-[^\]])|(?!--|-\\[wds])[^\\\[\]]"
-"""What a class holds: a - beside one of several characters is refused, where Python could take it for a range's."""
+"""A member of a class. A - beside an escape such as \\w is rejected: Python could take it for the - of a range."""
 _ATOM = re.compile(rf"({_OPENING}(?:{_OF_CLASS})*\]|\\[wdsWDS]|{_ESCAPED}|[^*+?()\[\]{{}}|^$\\])(\{{{_COUNT}\}}|)")
-"""A character or a class of characters, which occurs once or a number of times."""
+"""A character or a class, once or with a fixed repetition count."""
 _IN_CLASS = re.compile(r"\\.|[&|~]", re.DOTALL)
-"""Escaped characters in a class, and those that Python reads as an operation on sets where they come twice."""
+"""Escapes in a class, and characters that Python reserves for set operations where they are doubled."""
 _LAST = re.compile(rf"([+*?]|\{{{_COUNT},(?:{_COUNT})?\}}|)\Z")
-"""How often the last of them occurs."""
+"""The quantifier of the last character or class."""
 _MOST_CHARACTERS = 1000
-"""The most characters that an expression counts: each place of a text is compared with as many. RE2 has the same limit."""
+"""The most characters of an expression with its counts: that many are compared at each place of a text. RE2 has the same limit."""
 _SPACES = r"\t\n\f\r "
-"""The characters that are spaces to RE2."""
+"""RE2's white space."""
 
 
 class Match(Protocol):
@@ -52,22 +52,20 @@ class Expression(Protocol):
 
 
 def compile_expression(node: Node, name: str, given: str, *, is_whole: bool = False) -> Expression:
-    """A regular expression whose time grows with the text alone.
+    """Compiles a regular expression that matches in time linear in the length of a text.
 
     Args:
         node: the node that has it.
-        name: the attribute that it is.
+        name: its attribute.
         given: the expression, in RE2's syntax.
-        is_whole: whether whole texts have to match, which may be empty; else the longest parts that begin first.
+        is_whole: whether it matches whole texts, which may be empty; else it matches the leftmost-longest parts, which may not.
 
     Raises:
         NotLowered: RE2 rejects it, or google-re2 is not installed and it has more than characters and classes in sequence.
     """
     if not given and not is_whole:
         raise node.refusal("onnx.invalid", name, "''", "an expression that matches a character or more")
-    found = _sequence(given)
-    if isinstance(found, int):
-        raise node.refusal("onnx.limit", name, f"one of more than {found} characters", f"at most {found}")
+    found = _sequence(node, name, given)
     if found is not None and (is_whole or found.fullmatch("") is None):
         return found
     if (re2 := _module()) is not None:
@@ -90,7 +88,7 @@ def _compile_re2(re2: Any, node: Node, name: str, given: str, *, is_whole: bool)
     return compiled
 
 
-@lru_cache(1)
+@cache
 def _module() -> Any:
     """google-re2; None if it is not installed. Other packages of a module `re2` fall back to Python's `re`, whose time has no bound."""
     try:
@@ -100,12 +98,13 @@ def _module() -> Any:
     return re2 if hasattr(getattr(re2, "Options", None), "max_mem") else None
 
 
-def _sequence(given: str) -> re.Pattern[str] | int | None:
-    """An expression that Python matches as RE2 does, in a time that grows with the text alone.
+def _sequence(node: Node, name: str, given: str) -> re.Pattern[str] | None:
+    """An expression that Python matches as RE2 does, in linear time.
 
-    Returns:
-        It; the most characters that one may count, if it counts more; None if it has groups, alternatives, places such as a word's end,
-        or a varying number of anything but the last character.
+    None if it has groups, alternatives, anchors such as a word's end, or a varying count of anything but the last character.
+
+    Raises:
+        NotLowered: it has too many characters.
     """
     parts, place, count = [], 0, 0
     while (found := _ATOM.match(given, place)) is not None:
@@ -113,7 +112,7 @@ def _sequence(given: str) -> re.Pattern[str] | int | None:
         place = found.end()
         count += int(found[2][1:-1] or 1)
         if count > _MOST_CHARACTERS:
-            return _MOST_CHARACTERS
+            raise node.refusal("onnx.limit", name, f"one of more than {_MOST_CHARACTERS} characters", f"at most {_MOST_CHARACTERS}")
     last = _LAST.match(given, place)
     if last is None or (last[1] and (not parts or parts[-1].endswith("}"))):
         return None
