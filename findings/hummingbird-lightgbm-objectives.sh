@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# hummingbird-ml 0.4.12 leaves out what LightGBM does behind its trees: the exponential of Poisson and gamma regression, and more.
+# hummingbird-ml 0.4.12 leaves out what LightGBM does after its trees: the exponential of Poisson and gamma regression, and more.
 #
 # LightGBM 4.7.0's predict() has a logarithmic link for "poisson" and "gamma", and the mean of the trees for boosting="rf". Its page "Parameters"
 # says that a leaf of linear_tree is a linear model, that reg_sqrt squares the prediction, that multiclassova is a binary objective for each class,

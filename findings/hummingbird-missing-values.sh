@@ -2,7 +2,7 @@
 # hummingbird-ml 0.4.12 sends missing values to the right child of every split, wherever the LightGBM or scikit-learn model sends them.
 #
 # LightGBM 4.7.0 (page "Advanced Topics", "Missing Value Handle") and scikit-learn 1.9.1's HistGradientBoostingRegressor ("Missing values support")
-# learn for each split on which side NaN goes. hummingbird compares NaN with the threshold, which is false, so it goes to the right always: the
+# learn for each split on which side NaN goes. hummingbird compares NaN with the threshold, which is false, so it always goes to the right: the
 # rows with a NaN get other predictions, the others the right ones. A LightGBM model that saw no NaN in training takes one for 0;
 # hummingbird does not. Nothing is said. For XGBoost, its authors ask for imputation (microsoft/hummingbird#531).
 set -euo pipefail

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # A NaN among ml_dtypes 0.6.0's bfloat16 numbers makes np.sort, argsort and unique give wrong results.
 #
-# NumPy's page of sort puts NaN behind all numbers, for every kind of algorithm, and so it is for float16, float32 and float64. For ml_dtypes' floats
+# NumPy's page of sort puts NaN after all numbers, for every kind of algorithm, and so it is for float16, float32 and float64. For ml_dtypes' floats
 # NaN is equal to everything while it is sorted, so that numbers stay unsorted on its two sides: [3, NaN, 1] is [3, NaN, 1] sorted. unique then
 # has a number twice. Nothing is said.
 set -euo pipefail

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# onnxmltools 1.16.0 mixes the classes of XGBoost's boosted forests up.
+# onnxmltools 1.16.0 mixes up the classes of XGBoost's boosted forests.
 #
 # With num_parallel_tree=3 and three classes, XGBoost 3.2.0 grows nine trees a round ("Random Forests in XGBoost"): three for the first class, three
 # for the second, three for the third, as tree_info in the model's JSON says. The ONNX model deals them out one by one, so that most go to

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# PyTorch 2.13.0's exporter to ONNX (onnxscript 0.7.2) leaves divisor_override of AvgPool2d and AvgPool3d out.
+# PyTorch 2.13.0's exporter to ONNX (onnxscript 0.7.2) leaves out divisor_override of AvgPool2d and AvgPool3d.
 #
 # "if specified, it will be used as divisor, otherwise size of the pooling region will be used", say the pages of AvgPool2d and AvgPool3d. With 1, the
 # windows' sums are meant. ONNX's AveragePool has no such attribute; the exporter (dynamo=True, the default) writes one all the same, which
