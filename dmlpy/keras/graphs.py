@@ -123,15 +123,12 @@ class _Made:
             tensors["sequence_lengths_tensor"] = ops.cast(lengths, output_data_type="UINT32").reshape(1, 1, 1, batch)
         elif mask is not None:
             form, tensors["step_mask_tensor"] = training, mask.transpose(1, 0).reshape(1, 1, steps, batch)
-        if layer.stateful:
-            sizes = [1, layer.directions, batch, layer.output_dim]
-            fields = {"hidden_init_tensor": "h", "cell_mem_init_tensor": "c"}
-            tensors |= {name: ops.input(f"{layer.name}.{short}", sizes) for name, short in fields.items() if name in plain.model_fields}
-        sequence, last, *cell, _ = (*ops.operator(form, **tensors, **layer.operator_attributes), None)
-        if layer.stateful:
-            self.states |= {
-                f"{layer.name}.next_{short}": state for short, state in zip("hc", (last, *cell), strict=False) if state is not None
-            }
+        names = {"hidden_init_tensor": "h", "cell_mem_init_tensor": "c"} if layer.stateful else {}
+        states = {name: short for name, short in names.items() if name in plain.model_fields}
+        sizes = [1, layer.directions, batch, layer.output_dim]
+        tensors |= {name: ops.input(f"{layer.name}.{short}", sizes) for name, short in states.items()}
+        sequence, last, *more = ops.operator(form, **tensors, **layer.operator_attributes)  # an LSTM's cell state, a reserve for training
+        self.states |= {f"{layer.name}.next_{short}": state for short, state in zip(states.values(), (last, *more), strict=False)}
         y = (sequence if layer.return_sequences else last).transpose(2, 0, 1, 3)  # from [T, D, B, H], or of one step
         y = y if layer.return_sequences else y.reshape(batch, layer.directions, layer.output_dim)
         return y if mask is None else self._shown(layer, y, mask)

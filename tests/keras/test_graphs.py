@@ -162,6 +162,7 @@ def test_states_are_inputs_and_outputs(make: Callable[..., Any], right_padded: b
     op = dml.compile(made.to_graph(right_padded=right_padded), "numpy")
     states = {name: np.zeros(desc.sizes, np.float32) for name, desc in op.inputs.items() if name != "x"}
     assert len(states) == {"GRU": 1}.get(type(made.layers[1]).__name__, 2)
+    assert {*op.outputs} == {"y", *(name.replace(".", ".next_") for name in states)}
     for kept in (np.ones_like(ENDED), ENDED):
         x = padded(kept)
         found = op(x=x, **states)
