@@ -111,9 +111,7 @@ HARDMAX = dml.ActivationHardmaxDesc()
 DENSE = {"0.dense.W": zeros(4, 1), "0.dense.b": zeros(1)}
 
 CODES: dict[str, Callable[[Path], Any]] = {
-    "activation.training": lambda _: compiled(Dense(1, input_dim=4, activation=dml.ActivationHardmaxDesc())).train_on_batch(
-        zeros(2, 4), zeros(2, 1)
-    ),
+    "activation.training": lambda _: compiled(Dense(1, input_dim=4, activation=HARDMAX)).train_on_batch(zeros(2, 4), zeros(2, 1)),
     "activation_kind": lambda _: GRU(3, activation="softmax"),
     "array.shape": lambda _: GRU(3, input_dim=4)(zeros(2, 5)),
     "backup.damaged": damaged_backup,
