@@ -123,9 +123,9 @@ def place() -> str:
     """A phrase that says where kernels are stored, or why they are not."""
     if ImageStore.open() is not None:
         return f"stored in {cache_directory()}"
-    chosen = os.environ.get("DMLPY_CACHE_DIR")
-    folder = f"DMLPY_CACHE_DIR is {chosen!r}, which is not a" if chosen else "there is no"
-    return f"not stored: {folder} folder that only the user can write to"
+    if chosen := os.environ.get("DMLPY_CACHE_DIR"):
+        return f"not stored: DMLPY_CACHE_DIR is {chosen!r}, which is not a folder that only the user can write to"
+    return "not stored: there is no folder that only the user can write to"
 
 
 def cache_contents() -> str:
