@@ -122,12 +122,12 @@ class Benchmark:
             names = [(record.device_name, record.device["name"]) for record in (before, self.record)]
             if names[0] != names[1]:
                 raise DmlError(f"the existing record is for '{before.device_name}', this device is '{self.record.device_name}'")
-            loops = [record.host.busy_loops for record in (before, self.record)]
-            if loops[0] != loops[1]:
-                raise DmlError(f"the existing record was made with --load {loops[0]}, this one would be with --load {loops[1]}")
-            limits = [record.host.max_isa or "none" for record in (before, self.record)]
-            if limits[0] != limits[1]:
-                raise DmlError(f"the existing record was made with --max-isa {limits[0]}, this one would be with --max-isa {limits[1]}")
+            for option, existing, new in (
+                ("--load", before.host.busy_loops, self.record.host.busy_loops),
+                ("--max-isa", before.host.max_isa or "none", self.record.host.max_isa or "none"),
+            ):
+                if existing != new:
+                    raise DmlError(f"the existing record was made with {option} {existing}, this one would be with {option} {new}")
             kept = {
                 "device": before.device | self.record.device,
                 "versions": before.versions,
