@@ -13,6 +13,7 @@ import pytest
 import dmlpy as dml
 from dmlpy import directml, onnx, x
 from dmlpy.inspection.explain import explain
+from dmlpy.keras import Sequential
 from dmlpy.messages.foreign_members import HINTS
 from dmlpy.unknown_names import unknown_attribute
 from tests.support.tools import missing, require
@@ -163,9 +164,9 @@ def instances() -> dict[str, object]:
     builder.output("y", builder.add(RELU, input_tensor=builder.input("x", TENSOR)))
     op, graph = dml.compile(RELU, "numpy"), dml.compile(builder.build(), "numpy")
     error = dml.DescError("a desc")
+    expression, network = x.input("x", [2, 3]), Sequential(device="numpy")
     found: list[object] = [op.device, op, op.prepare(), op.bind(*arrays), graph, graph.prepare(), graph.bind(*arrays), builder, error]
-    expression = x.input("x", [2, 3])
-    by_class = {kind.__name__: own for own in (*found, expression) for kind in type(own).__mro__ if kind.__name__ in HINTS}
+    by_class = {kind.__name__: own for own in (*found, expression, network) for kind in type(own).__mro__ if kind.__name__ in HINTS}
     if missing("onnx") is None:
         model = onnx.load(onnx.export(x.activation_relu(expression).graph()).SerializeToString())
         by_class |= {"Model": model, "CompiledModel": model.compile("numpy")}

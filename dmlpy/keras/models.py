@@ -24,7 +24,8 @@ from dmlpy.keras.optimizers import Optimizer
 from dmlpy.keras.optimizers import optimizer as find_optimizer
 from dmlpy.keras.profiling import profile_layers
 from dmlpy.keras.training import Data, DataReader, Measured, Objective
-from dmlpy.keras.unknown_names import LAYER_REMEDIES, refuses_other_arguments, unknown_method
+from dmlpy.keras.unknown_names import LAYER_REMEDIES, refuses_other_arguments
+from dmlpy.messages.foreign_members import foreign_members
 from dmlpy.messages.naming import class_remedy, plural, with_article
 from dmlpy.messages.problems import DescError, Problem
 from dmlpy.messages.tables import Table
@@ -45,6 +46,7 @@ class _Compiled(NamedTuple):
     optimizer: Optimizer
 
 
+@foreign_members
 @refuses_other_arguments
 class Sequential:
     """A model of layers, each of which receives the output of the previous one.
@@ -83,11 +85,6 @@ class Sequential:
         return f"<Sequential on {self.backend.device.name} of {plural(len(self.layers), 'layer')}{f': {layers}' if layers else ''}>"
 
     # Layers
-
-    if not TYPE_CHECKING:  # with it type checkers would allow any name
-
-        def __getattr__(self, name: str) -> Any:
-            raise AttributeError(unknown_method(name), name=name, obj=self)
 
     def add(self, layer: Layer) -> None:
         """Adds a layer and creates its weights.

@@ -1,4 +1,4 @@
-"""The messages for names that `dmlpy.keras` does not have: layers and modules of Keras, methods of its models, and their arguments."""
+"""The messages for names that `dmlpy.keras` does not have: layers and modules of Keras, and arguments of its models' methods."""
 
 from __future__ import annotations
 
@@ -24,18 +24,6 @@ _HINTS = {
     "BatchNormalization": "dmlpy.nn.batch_norm computes it, outside of a Sequential",
 }
 """The counterparts of names of Keras."""
-
-_MODEL_HINTS = {
-    "export": "dmlpy.onnx.export(model.to_graph()) makes an ONNX model",
-    "to_onnx": "dmlpy.onnx.export(model.to_graph()) makes an ONNX model",
-    "to_json": "save writes layers and weights, for load_model",
-    "get_config": "save writes layers and weights, for load_model",
-    "pop": "make a Sequential of other layers, as of model.layers[:-1]",
-    "fit_generator": "fit takes a generator",
-    "predict_classes": "model.predict(x).argmax(-1)",
-}
-"""The counterparts of methods of Keras's models."""
-
 
 LAYER_REMEDIES = {
     "Sequential": "make one Sequential of the layers of both",
@@ -72,12 +60,6 @@ def refuses_other_arguments(kind: KindT) -> KindT:
     for name in ("compile", "fit", "evaluate", "predict", "train_on_batch", "test_on_batch"):
         setattr(kind, name, _ARGUMENTS.refuse_others(getattr(kind, name)))
     return kind
-
-
-def unknown_method(name: str) -> str:
-    """Returns the message of an AttributeError of a `Sequential`."""
-    hint = _MODEL_HINTS.get(name)
-    return f"'Sequential' object has no attribute {name!r}{f': {hint}' if hint else ''}"
 
 
 def unknown_attribute(name: str, public: Sequence[str]) -> str:

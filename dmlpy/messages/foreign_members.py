@@ -115,6 +115,13 @@ HINTS: dict[str, dict[str, str]] = {
         **dict.fromkeys(("bind", "io_binding"), "it is called with arrays; the graphs in compiled.model.graphs can be bound"),
         "get_providers": "compiled.device",
     },
+    "Sequential": {
+        **dict.fromkeys(("export", "to_onnx"), "dmlpy.onnx.export(model.to_graph()) makes an ONNX model"),
+        **dict.fromkeys(("to_json", "get_config"), "save writes layers and weights, for load_model"),
+        "pop": "make a Sequential of other layers, as of model.layers[:-1]",
+        "fit_generator": "fit takes a generator",
+        "predict_classes": "model.predict(x).argmax(-1)",
+    },
     "DmlError": {
         **dict.fromkeys(("message", "msg", "reason"), "str(error) is the text"),
         **dict.fromkeys(("problem", "errors", "violations", "code"), "error.problems lists the problems, each with its code"),
@@ -131,14 +138,13 @@ class Instead:
     """A member that a class lacks.
 
     Args:
+        name: the member.
         hint: what stands in its place.
     """
 
-    def __init__(self, hint: str) -> None:
-        self.hint = hint
-
-    def __set_name__(self, owner: type, name: str) -> None:
+    def __init__(self, name: str, hint: str) -> None:
         self.name = name
+        self.hint = hint
 
     def __get__(self, instance: object, owner: type) -> NoReturn:
         raise AttributeError(f"{owner.__name__!r} object has no attribute {self.name!r}: {self.hint}", name=self.name, obj=instance)
@@ -147,9 +153,7 @@ class Instead:
 def foreign_members(kind: Kind) -> Kind:
     """Decorates a class of `HINTS`: its members there answer with what stands in their place, and `dir` does not list them."""
     for name, hint in HINTS[kind.__name__].items():
-        member = Instead(hint)
-        member.__set_name__(kind, name)
-        setattr(kind, name, member)
+        setattr(kind, name, Instead(name, hint))
 
     def listed(self: object) -> list[str]:
         return [name for name in object.__dir__(self) if not isinstance(getattr_static(type(self), name, None), Instead)]

@@ -332,7 +332,7 @@ def test_what_a_model_does_not_take(call: Callable[[], Any], remedy: str) -> Non
 
 
 def test_the_names_that_hints_name_exist() -> None:
-    hints = " ".join((*unknown_names._HINTS.values(), *unknown_names._MODEL_HINTS.values()))
+    hints = " ".join(unknown_names._HINTS.values())
     named = [(module, member) for module, member in re.findall(r"dmlpy\.(\w+)(?:\.(\w+))?", hints)]
     assert named
     for module, member in named:
