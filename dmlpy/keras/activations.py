@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 from dmlpy.description.coercion import brief
 from dmlpy.description.descs import OperatorDesc
@@ -34,6 +35,9 @@ from dmlpy.operators.activation import (
 )
 from dmlpy.operators.elementwise.math import ElementWiseExpDesc
 from dmlpy.operators.elementwise.ranges import ElementWiseClipDesc
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 _SIZES = TensorDesc(data_type=DataType.FLOAT32, sizes=(1,))
 """In a desc that cannot be without tensors; `of_rows` replaces it."""
@@ -67,7 +71,7 @@ ACTIVATIONS: dict[str, OperatorDesc] = {
 }
 """Activation descs by Keras's names: those of Keras 1, then those that only later versions have."""
 
-_COMPOSED = frozenset({"glu", "mish", "sparse_plus", "sparse_sigmoid", "sparsemax", "squareplus", "tanh_shrink", "threshold"})
+COMPOSED = frozenset({"glu", "mish", "sparse_plus", "sparse_sigmoid", "sparsemax", "squareplus", "tanh_shrink", "threshold"})
 """Names of Keras 3 that no single operator computes with Keras's defaults."""
 
 
@@ -87,7 +91,7 @@ def activation(value: OperatorDesc | str | None) -> OperatorDesc:
         called = getattr(value, "__name__", None) if callable(value) else name  # a function of another library
         named = f"give its name: {called!r}" if called in ACTIVATIONS else None
         remedy = class_remedy(value, ActivationDesc) or named or _desc_remedy(called) or did_you_mean(called, ACTIVATIONS)
-        why = ("no single operator computes it",) if isinstance(name, str) and name in _COMPOSED else ()
+        why = ("no single operator computes it",) if isinstance(name, str) and name in COMPOSED else ()
         found = value.type_name if isinstance(value, OperatorDesc) else brief(value)
         raise DescError("activation", [Problem("field.form", "", found, expected, why, remedy)])
     return ACTIVATIONS[name]
@@ -104,6 +108,11 @@ def _desc_remedy(name: object) -> str | None:
 def rows_tensor(sizes: tuple[int, ...]) -> TensorDesc:
     """A packed float32 tensor."""
     return TensorDesc(data_type=DataType.FLOAT32, sizes=sizes)
+
+
+def fusable(named: Mapping[str, OperatorDesc]) -> dict[str, ActivationDesc]:
+    """The activations among these that a recurrent cell can apply: those that DirectML fuses."""
+    return {name: desc for name, desc in named.items() if isinstance(desc, ActivationDesc) and desc.fusable}
 
 
 @lru_cache(maxsize=256)

@@ -15,14 +15,13 @@ import numpy as np
 from dmlpy.description.coercion import brief
 from dmlpy.description.descs import show_attribute
 from dmlpy.description.gate_order import Cell, GateOrder, reorder
-from dmlpy.keras.activations import ACTIVATIONS
+from dmlpy.keras.activations import ACTIVATIONS, COMPOSED, fusable
 from dmlpy.keras.bidirectional import Bidirectional
 from dmlpy.keras.recurrent_layers import GRU, LSTM, SimpleRNN
 from dmlpy.keras.regularizers import Regularizer
 from dmlpy.messages.naming import did_you_mean, plural, with_article
 from dmlpy.messages.problems import DescError, Problem
 from dmlpy.operators.activation import (
-    ActivationDesc,
     ActivationHardSigmoidDesc,
     ActivationReluDesc,
     ActivationSigmoidDesc,
@@ -45,15 +44,10 @@ KERAS_3_ACTIVATIONS: dict[str, OperatorDesc] = {
 }
 """Keras 3's activation names."""
 
-_CELL_ACTIVATIONS = {name: desc for name, desc in KERAS_3_ACTIVATIONS.items() if isinstance(desc, ActivationDesc) and desc.fusable}
+_CELL_ACTIVATIONS = fusable(KERAS_3_ACTIVATIONS)
 """Keras 3's names of the activations that a cell can apply."""
 
-_NOT_FUSED = frozenset(
-    {
-        *("exponential", "glu", "hard_silu", "hard_swish", "hard_tanh", "log_softmax", "mish", "relu6", "silu", "softmax", "sparse_plus"),
-        *("sparsemax", "squareplus", "swish", "tanh_shrink", "threshold"),
-    }
-)
+_NOT_FUSED = (KERAS_3_ACTIVATIONS.keys() | COMPOSED) - _CELL_ACTIVATIONS.keys()
 """Keras 3's activation names that no activation expresses of those that DirectML fuses into recurrent layers."""
 
 _REQUIRED = {

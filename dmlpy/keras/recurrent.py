@@ -20,7 +20,7 @@ import numpy as np
 from dmlpy.description.coercion import brief
 from dmlpy.description.enums import RecurrentDirection
 from dmlpy.description.gate_order import Cell, GateOrder
-from dmlpy.keras.activations import ACTIVATIONS
+from dmlpy.keras.activations import ACTIVATIONS, fusable
 from dmlpy.keras.activations import activation as find_activation
 from dmlpy.keras.arguments import dropout_problems, found_argument, found_array, found_arrays, size_problems
 from dmlpy.keras.gate_layouts import GateLayout, WeightArrays, WeightList
@@ -516,8 +516,7 @@ def _cell_activation(value: Any) -> ActivationDesc:
     found = find_activation(value)
     if isinstance(found, ActivationDesc) and found.fusable:
         return found
-    names = [name for name, desc in ACTIVATIONS.items() if isinstance(desc, ActivationDesc) and desc.fusable]
-    expected = f"an element-wise activation that DirectML fuses: {', '.join(names)}, or another's desc"
+    expected = f"an element-wise activation that DirectML fuses: {', '.join(fusable(ACTIVATIONS))}, or another's desc"
     raise DescError("activation", [Problem("activation_kind", "", found.type_name, expected, ("a cell applies it to single elements",))])
 
 
