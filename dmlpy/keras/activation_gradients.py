@@ -47,9 +47,8 @@ class Passed:
 
 def refuse_untrainable(layer: str, activation: OperatorDesc) -> None:
     """Raises DescError for an activation that has no gradient."""
-    kinds = {*_OF_VALUES, *_OF_ARGUMENTS}
-    if type(activation) not in kinds:
-        names = {_name(kind) for kind in kinds}
+    if type(activation) not in _OF_VALUES and type(activation) not in _OF_ARGUMENTS:
+        names = {_name(kind) for kind in (*_OF_VALUES, *_OF_ARGUMENTS)}
         name = _name(type(activation))
         why = ("it is constant between its jumps: its derivative trains nothing",) if "HARDMAX" in name else ()
         remedy = did_you_mean(name.replace("HARD", "SOFT"), names)
