@@ -20,7 +20,7 @@ from dmlpy.messages.json_nesting import MAX_NESTING, NestingError, decoded
 from dmlpy.messages.naming import did_you_mean, listed
 from dmlpy.messages.problems import DescError, Problem, truncate
 from dmlpy.system.files import beside, opened
-from dmlpy.system.other_formats import BEGINNING, other_format
+from dmlpy.system.other_formats import BEGINNING, KERAS_REMEDY, PYTORCH_REMEDY, other_format
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -211,16 +211,17 @@ def _opened(path: FilePath) -> Iterator[Any]:
 
 
 _EXPECTED = "a file of safetensors, which model.save writes"
+_REMEDIES: Mapping[str | None, str] = {
+    KERAS_REMEDY: "load it with Keras and make a model of it by from_keras(model), or take single layers by from_keras(layer)",
+    PYTORCH_REMEDY: "load it with PyTorch, and make layers of its modules by from_torch(module)",
+}
+"""How files of others become layers, by how they become ONNX models."""
 
 
 def _other_file(begin: bytes) -> Problem:
     """The problem of a file that is not safetensors, by its beginning."""
     found, remedy = other_format(begin) or ("not a safetensors file", None)
-    if "Keras" in found:
-        remedy = "load it with Keras and make a model of it by from_keras(model), or take single layers by from_keras(layer)"
-    elif "PyTorch" in (remedy or ""):
-        remedy = "load it with PyTorch, and make layers of its modules by from_torch(module)"
-    return Problem("weights.file", "", found, _EXPECTED, remedy=remedy)
+    return Problem("weights.file", "", found, _EXPECTED, remedy=_REMEDIES.get(remedy, remedy))
 
 
 def _named_weights(layers: Sequence[Layer]) -> dict[str, Weight]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 LFS_POINTER = b"version https://git-lfs"
 """The beginning of what Git leaves in place of a file that it has not fetched."""
 LFS_REMEDY = "fetch the file itself: git lfs pull, or download it by the link to its raw contents"
-_PYTORCH = "load it with PyTorch into its model, and export that: torch.onnx.export"
-_KERAS = "load it with Keras, and export it: model.export('model.onnx', format='onnx'); dmlpy.keras.from_keras makes layers of it"
+PYTORCH_REMEDY = "load it with PyTorch into its model, and export that: torch.onnx.export"
+KERAS_REMEDY = "load it with Keras, and export it: model.export('model.onnx', format='onnx'); dmlpy.keras.from_keras makes layers of it"
 _ZIP = b"PK\x03\x04"
 _OTHER_FORMATS: tuple[tuple[int, bytes, str, str | None], ...] = (
     (0, b"", "empty", None),
@@ -14,9 +14,9 @@ _OTHER_FORMATS: tuple[tuple[int, bytes, str, str | None], ...] = (
     (0, b"<?xml", "XML, as OpenVINO's models are", None),
     (0, b"<", "a page of HTML", "download the file itself: what a site shows is a page about it"),
     (0, _ZIP, "a ZIP archive", "take the file that is meant out of it"),
-    *((0, bytes((0x80, protocol)), "a pickle, as torch.save once wrote", _PYTORCH) for protocol in range(2, 6)),
+    *((0, bytes((0x80, protocol)), "a pickle, as torch.save once wrote", PYTORCH_REMEDY) for protocol in range(2, 6)),
     (0, b"\x1f\x8b", "compressed by gzip", "decompress it first: gunzip, or gzip.decompress(data)"),
-    (0, b"\x89HDF", "HDF5, as Keras writes (.h5)", _KERAS),
+    (0, b"\x89HDF", "HDF5, as Keras writes (.h5)", KERAS_REMEDY),
     (4, b"ORTM", "in ONNX Runtime's own format (.ort)", "load the ONNX model that it was made from"),
     (4, b"TFL3", "a model of TensorFlow Lite", "convert it to ONNX: python -m tf2onnx.convert --tflite FILE --output model.onnx"),
     (
@@ -34,10 +34,10 @@ _OTHER_FORMATS: tuple[tuple[int, bytes, str, str | None], ...] = (
 
 
 _IN_ARCHIVES: tuple[tuple[bytes, str, str | None], ...] = (
-    (b"/data.pkl", "an archive of PyTorch (.pt), as torch.save writes", _PYTORCH),
-    (b"/constants.pkl", "an archive of PyTorch (.pt), as torch.jit.save writes", _PYTORCH),
-    (b"metadata.json", "a model of Keras (.keras)", _KERAS),
-    (b"config.json", "a model of Keras (.keras)", _KERAS),
+    (b"/data.pkl", "an archive of PyTorch (.pt), as torch.save writes", PYTORCH_REMEDY),
+    (b"/constants.pkl", "an archive of PyTorch (.pt), as torch.jit.save writes", PYTORCH_REMEDY),
+    (b"metadata.json", "a model of Keras (.keras)", KERAS_REMEDY),
+    (b"config.json", "a model of Keras (.keras)", KERAS_REMEDY),
     (b".npy", "arrays of NumPy (.npz)", "give the model that reads them"),
 )
 """Formats of archives by a part of their first bytes: the part, the format, and how the archive becomes a model."""
