@@ -7,7 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
-from os import PathLike, fspath
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from dmlpy.description import support
@@ -99,8 +99,8 @@ def no_desc(value: Any, expected: str, place: str = "desc") -> Problem:
         remedy = f"give it its members: {value.__name__}({members}{', ' if members else ''}...)"
     elif isinstance(value, Mapping) and "Type" in value:
         remedy = "read it with OperatorDesc.from_dict"
-    elif isinstance(value, str | PathLike):
-        remedy = _of_name(fspath(value))
+    elif isinstance(value, str | PurePath):
+        remedy = _of_name(str(value))
     else:
         remedy = _REMEDIES.get(type(value).__name__)
     return Problem("field.form", place, brief(value), expected, remedy=remedy)

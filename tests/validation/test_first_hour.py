@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -65,6 +66,8 @@ def convolution(image: tuple[int, ...] = (1, 3, 8, 8), **members: Any) -> Any:
 FLOAT_OF_PYTORCH: Any = type("dtype", (), {"__module__": "torch", "__repr__": lambda self: "torch.float32"})()
 
 
+PATH_OF_BYTES: Any = type("DirEntry", (), {"__fspath__": lambda entry: b"model.onnx"})()
+"""An entry of a folder that was listed by a name in bytes."""
 A, B = ones(2, 3), ones(3, 4)
 GEMM: Any = dml.compile(dml.GEMMDesc(a_tensor=tensor(2, 3), b_tensor=tensor(3, 4)).with_outputs(), "numpy")
 OWNING: Any = dml.compile(GEMM.desc.replace(b_tensor=tensor(3, 4).replace(flags="OWNED_BY_DML")), "numpy")
@@ -233,6 +236,8 @@ WRONG: dict[str, tuple[Callable[[], Any], list[str]]] = {
     "an expression to compile": (lambda: compiled(x.input("x", [2])), ["remedy: make a graph of it: expression.graph()"]),
     "a model to compile": (lambda: compiled(Sequential(device="numpy")), ["remedy: make a graph of it: model.to_graph()"]),
     "a file of ONNX to compile": (lambda: compiled("model.onnx"), ["remedy: read it first: dmlpy.onnx.load(path).compile(device)"]),
+    "a path of ONNX to compile": (lambda: compiled(Path("model.onnx")), ["remedy: read it first: dmlpy.onnx.load(path).compile(device)"]),
+    "a path of bytes to compile": (lambda: compiled(PATH_OF_BYTES), ["1 problem\n", "expected an operator's desc"]),
     "a file of JSON to check": (lambda: dml.check("desc.json"), ["remedy: read the file's text with OperatorDesc.from_json"]),
     "text of JSON to check": (lambda: dml.check('{"Type": 1}'), ["remedy: read it with OperatorDesc.from_json, or Graph"]),
     # comparisons
