@@ -40,7 +40,9 @@ ScalesOption = Annotated[
 ]
 MaxIsaOption = Annotated[
     str | None,
-    typer.Option("--max-isa", metavar="ISA", help="Hold the libraries that can be to this instruction set: AVX2.", show_default=False),
+    typer.Option(
+        "--max-isa", metavar="ISA", help="Limit libraries to this instruction set, if they have a setting for it: AVX2.", show_default=False
+    ),
 ]
 PictureOption = Annotated[
     Path | None, typer.Option("--picture", dir_okay=False, help="SVG file to draw the saved record to.", show_default=False)
