@@ -150,12 +150,25 @@ def test_named_files_exist(page: Path) -> None:
     assert unknown_paths(page) == []
 
 
-def test_broken_links_and_paths_are_found(tmp_path: Path) -> None:
+def broken_rows(page: Path) -> list[str]:
+    """Rows of tables that go on in another line, which Markdown shows as text."""
+    return re.findall(r"^ *\|.*[^|\s] *$", prose(page.read_text("utf-8")), re.MULTILINE)
+
+
+@table("page", ALL, ids=name_of)
+def test_rows_of_tables_are_lines(page: Path) -> None:
+    assert broken_rows(page) == []
+
+
+def test_broken_links_paths_and_rows_are_found(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     (tmp_path / "there.md").write_text("## A `b`, c\n", "utf-8")
     page.write_text(
-        "# Here\n[a](#here) [b](there.md#a-b-c) [c](https://x.y) [d](nowhere) [e](there.md#d) `a/b.py` `dmlpy/__init__.py`\n", "utf-8"
+        "# Here\n[a](#here) [b](there.md#a-b-c) [c](https://x.y) [d](nowhere) [e](there.md#d) `a/b.py` `dmlpy/__init__.py`\n"
+        "| f | g\nh |\n| i | j |\n",
+        "utf-8",
     )
+    assert broken_rows(page) == ["| f | g"]
     assert broken_links(page) == ["nowhere", "there.md#d"]
     assert unknown_paths(page) == ["a/b.py"]
 
