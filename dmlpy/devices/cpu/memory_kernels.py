@@ -11,7 +11,7 @@ from llvmlite import ir
 
 from dmlpy.devices.cpu.compiler import types
 from dmlpy.devices.cpu.compiler.functions import declared, intrinsic, jit
-from dmlpy.devices.cpu.simd import ADDRESS, INDEX, Loop
+from dmlpy.devices.cpu.simd import ADDRESS, INDEX, Loop, repeated
 
 if TYPE_CHECKING:
     import numpy as np
@@ -203,13 +203,8 @@ def fill(target: Any, source: Any, width: Any, size: Any) -> Any:
 def _fill_loop(builder: Any, target: Any, value: Any, width: int, size: Any) -> None:
     """The code that stores whole vectors of a value, then single ones."""
     lanes = _FILL_BYTES // width
-    vectors = ir.VectorType(value.type, lanes)
-    none = ir.Constant(vectors, ir.Undefined)
-    repeated = builder.shuffle_vector(
-        builder.insert_element(none, value, INDEX(0)), none, ir.Constant(ir.VectorType(INDEX, lanes), [0] * lanes)
-    )
     first = ADDRESS(0)
-    for stored, step in ((repeated, _FILL_BYTES), (value, width)):
+    for stored, step in ((repeated(builder, value, lanes), _FILL_BYTES), (value, width)):
         last = builder.sub(size, builder.srem(builder.sub(size, first), ADDRESS(step)))
         with builder.if_then(builder.icmp_signed("<", first, last)):
             loop = Loop(builder, [first])

@@ -52,12 +52,16 @@ def each_below(builder: Any, values: Sequence[Any], count: Any) -> Iterator[Any]
     builder.position_at_end(end)
 
 
+def repeated(builder: Any, value: Any, lanes: int) -> Any:
+    """Repeats a number of any type in all lanes."""
+    none = ir.Constant(ir.VectorType(value.type, lanes), ir.Undefined)
+    first = builder.insert_element(none, value, INDEX(0))
+    return builder.shuffle_vector(first, none, ir.Constant(ir.VectorType(INDEX, lanes), [0] * lanes))
+
+
 def repeated_index(builder: Any, value: Any, lanes: int) -> Any:
     """Repeats the low 32 bits of an integer in all lanes."""
-    indices = ir.VectorType(INDEX, lanes)
-    none = ir.Constant(indices, ir.Undefined)
-    first = builder.insert_element(none, builder.trunc(value, INDEX), ir.Constant(INDEX, 0))
-    return builder.shuffle_vector(first, none, ir.Constant(indices, [0] * lanes))
+    return repeated(builder, builder.trunc(value, INDEX), lanes)
 
 
 def lanes_below(builder: Any, count: Any, lanes: int) -> Any:
@@ -236,9 +240,7 @@ class Simd:
 
     def repeated(self, builder: Any, value: Any) -> Any:
         """Repeats a float in all lanes."""
-        none = ir.Constant(self.llvm_type, ir.Undefined)
-        first = builder.insert_element(none, value, ir.Constant(INDEX, 0))
-        return builder.shuffle_vector(first, none, ir.Constant(ir.VectorType(INDEX, self.lanes), [0] * self.lanes))
+        return repeated(builder, value, self.lanes)
 
     def repeated_at(self, builder: Any, address: Any) -> Any:
         """Repeats the float at an address in all lanes."""

@@ -26,7 +26,7 @@ from dmlpy.devices.cpu.elementwise.integer_plan import (
 from dmlpy.devices.cpu.isa import FLOAT_BYTES, Isa
 from dmlpy.devices.cpu.load_store import floats_of_halves
 from dmlpy.devices.cpu.memory_kernels import byte_at, set_byte, set_word, word_at
-from dmlpy.devices.cpu.simd import INDEX, Loop, float_at, integer_at, set_float, set_integer, struct_view
+from dmlpy.devices.cpu.simd import INDEX, Loop, float_at, integer_at, repeated, set_float, set_integer, struct_view
 from dmlpy.devices.cpu.thread_pool_kernels import share_units, unit_addresses
 
 if TYPE_CHECKING:
@@ -209,13 +209,7 @@ def _result(builder: Any, function: Function, of: np.dtype[Any], x: Any, y: Any,
 
 def _all_lanes(builder: Any, value: Any, kind: Any) -> Any:
     """A vector of the low bits of an integer."""
-    return _repeated(builder, value if kind.element == value.type else builder.trunc(value, kind.element), kind)
-
-
-def _repeated(builder: Any, value: Any, kind: Any) -> Any:
-    """A vector of an element."""
-    first = builder.insert_element(ir.Constant(kind, ir.Undefined), value, INDEX(0))
-    return builder.shuffle_vector(first, first, ir.Constant(ir.VectorType(INDEX, kind.count), [0] * kind.count))
+    return repeated(builder, value if kind.element == value.type else builder.trunc(value, kind.element), kind.count)
 
 
 def _division(builder: Any, function: Function, of: np.dtype[Any], x: Any, y: Any) -> Any:
@@ -375,7 +369,7 @@ def _row_step(function: Function, of: np.dtype[Any], to: np.dtype[Any], lanes: i
                         builder.store(builder.load(builder.inttoptr(address, source.as_pointer()), align=of.itemsize), found)
                     with one:
                         element = builder.load(builder.inttoptr(address, source.element.as_pointer()), align=of.itemsize)
-                        builder.store(_repeated(builder, element, source), found)
+                        builder.store(repeated(builder, element, lanes), found)
                 value = builder.load(found)
                 values.append(floats_of_halves(builder, value) if of == np.float16 else value)
             result = _result(builder, function, of, values[0], values[1], ())

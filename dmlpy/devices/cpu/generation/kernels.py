@@ -11,7 +11,7 @@ from dmlpy.devices.cpu.compiler.functions import intrinsic, jit
 from dmlpy.devices.cpu.generation.plan import BandsParameters, SequenceParameters
 from dmlpy.devices.cpu.load_store import load_store_of
 from dmlpy.devices.cpu.memory_kernels import fill, long_at, memory_copy
-from dmlpy.devices.cpu.simd import INDEX, simd_of
+from dmlpy.devices.cpu.simd import repeated, simd_of
 from dmlpy.devices.cpu.thread_pool_kernels import share_units
 
 if TYPE_CHECKING:
@@ -70,20 +70,15 @@ def build_sequence(stored: Storage, isa: Isa) -> TaskBody:
 def _numbers(stored: Storage, isa: Isa) -> Any:
     """The intrinsic `numbers(first, start, delta)`: the numbers of a vector from an index on, which a store then rounds."""
     lanes, simd = isa.lanes, simd_of(isa)
-    doubles, words = ir.VectorType(ir.DoubleType(), lanes), ir.VectorType(INDEX, lanes)
+    doubles = ir.VectorType(ir.DoubleType(), lanes)
 
     @intrinsic
     def numbers(first: Any, start: Any, delta: Any) -> Any:
         def generate(builder: Any, arguments: Any) -> Any:
-            def everywhere(value: Any) -> Any:
-                none = ir.Constant(doubles, ir.Undefined)
-                return builder.shuffle_vector(builder.insert_element(none, value, INDEX(0)), none, ir.Constant(words, [0] * lanes))
-
             first, start, delta = arguments
-            places = builder.fadd(
-                everywhere(builder.sitofp(first, ir.DoubleType())), ir.Constant(doubles, [float(n) for n in range(lanes)])
-            )
-            exact = builder.fadd(builder.fmul(places, everywhere(delta)), everywhere(start))
+            numbers_behind = ir.Constant(doubles, [float(n) for n in range(lanes)])
+            places = builder.fadd(repeated(builder, builder.sitofp(first, ir.DoubleType()), lanes), numbers_behind)
+            exact = builder.fadd(builder.fmul(places, repeated(builder, delta, lanes)), repeated(builder, start, lanes))
             return builder.fptrunc(_rounded_to_odd(builder, exact) if stored == "float16" else exact, simd.llvm_type)
 
         return simd.kind(types.int64, types.float64, types.float64), generate

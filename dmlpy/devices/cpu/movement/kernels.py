@@ -13,7 +13,7 @@ from dmlpy.devices.cpu.isa import FLOAT_BYTES, Isa
 from dmlpy.devices.cpu.load_store import bfloat16_of, floats_of_bfloat16, floats_of_halves, halves_of_floats
 from dmlpy.devices.cpu.memory_kernels import block_copy, element_copy, fill, long_at, memory_copy, word_at
 from dmlpy.devices.cpu.movement.plan import NEGATIVE, NOT_A_NUMBER, POSITIVE, CopiesParameters, EncodedCopy, ReversalParameters
-from dmlpy.devices.cpu.simd import ADDRESS, FLOAT, INDEX, integer_at, lanes_below, struct_view
+from dmlpy.devices.cpu.simd import ADDRESS, FLOAT, INDEX, integer_at, lanes_below, repeated, struct_view
 from dmlpy.devices.cpu.thread_pool_kernels import share_units, unit_addresses
 
 if TYPE_CHECKING:
@@ -474,9 +474,7 @@ def _classification(halves: bool, lanes: int) -> Any:
             def where(asked: int, found: Any) -> Any:
                 """The lanes found, if their class is asked for."""
                 chosen = builder.icmp_signed("!=", builder.and_(classes, ADDRESS(asked)), ADDRESS(0))
-                none = ir.Constant(found.type, [0] * lanes)
-                first = builder.insert_element(none, chosen, INDEX(0))
-                return builder.and_(found, builder.shuffle_vector(first, none, ir.Constant(ir.VectorType(INDEX, lanes), [0] * lanes)))
+                return builder.and_(found, repeated(builder, chosen, lanes))
 
             bits = builder.load(builder.inttoptr(source, kind.as_pointer()), align=size)
             magnitude = builder.and_(bits, all_of(sign - 1))

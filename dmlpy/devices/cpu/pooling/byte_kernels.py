@@ -12,7 +12,7 @@ from dmlpy.devices.cpu.memory_kernels import byte_at, set_double, set_word, word
 from dmlpy.devices.cpu.pooling.byte_plan import LANES, BytePoolingParameters
 from dmlpy.devices.cpu.quantized.products import Output
 from dmlpy.devices.cpu.quantized.result_kernels import run_writer
-from dmlpy.devices.cpu.simd import ADDRESS, INDEX, float_at, repeated_index
+from dmlpy.devices.cpu.simd import ADDRESS, INDEX, float_at, repeated, repeated_index
 from dmlpy.devices.cpu.thread_pool_kernels import own_scratch, share_tiles
 
 if TYPE_CHECKING:
@@ -50,8 +50,7 @@ def _write_means(
             return builder.load(builder.inttoptr(address, doubles.as_pointer()), align=8)
 
         def everywhere(value: Any) -> Any:
-            none = ir.Constant(doubles, ir.Undefined)
-            return builder.shuffle_vector(builder.insert_element(none, value, INDEX(0)), none, ir.Constant(words, [0] * LANES))
+            return repeated(builder, value, LANES)
 
         def of_row(offset: int) -> Any:
             pointer = builder.inttoptr(builder.add(row, ADDRESS(offset)), ir.DoubleType().as_pointer())

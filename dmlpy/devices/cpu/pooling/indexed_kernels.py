@@ -14,7 +14,7 @@ from dmlpy.devices.cpu.isa import FLOAT_BYTES, Isa, Storage
 from dmlpy.devices.cpu.load_store import load_store_of, spread_writer
 from dmlpy.devices.cpu.memory_kernels import ordered_integer, set_long, set_word, word_at
 from dmlpy.devices.cpu.pooling.plan import IndexedPoolingParameters, PoolingParameters
-from dmlpy.devices.cpu.simd import ADDRESS, INDEX, Loop, float_at, set_float, simd_of
+from dmlpy.devices.cpu.simd import ADDRESS, INDEX, Loop, float_at, repeated_index, set_float, simd_of
 from dmlpy.devices.cpu.thread_pool_kernels import own_scratch, share_units
 
 if TYPE_CHECKING:
@@ -100,8 +100,7 @@ def _largest_of_taps(isa: Isa) -> Any:
             tap, largest, number = loop.values
             address = builder.add(at, number_at(offsets, tap))
             value = builder.load(builder.inttoptr(address, simd.llvm_type.as_pointer()), align=FLOAT_BYTES)
-            own = builder.insert_element(ir.Constant(words, ir.Undefined), builder.trunc(number_at(numbers, tap), INDEX), INDEX(0))
-            own = builder.shuffle_vector(own, own, ir.Constant(words, [0] * isa.lanes))
+            own = repeated_index(builder, number_at(numbers, tap), isa.lanes)
             wins = builder.and_(builder.fcmp_unordered(">", value, largest), builder.fcmp_ordered("ord", largest, largest))
             largest, number = builder.select(wins, value, largest), builder.select(wins, own, number)
             following = builder.add(tap, ADDRESS(1))

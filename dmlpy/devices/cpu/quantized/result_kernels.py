@@ -27,6 +27,7 @@ from dmlpy.devices.cpu.simd import (
     each_count,
     first_bit,
     float_at,
+    repeated,
     repeated_index,
     set_float,
     set_integer,
@@ -277,10 +278,8 @@ def _dequantize(of_filters: bool, isa: ByteIsa) -> Any:
             total, first, second, scale, columns, bias, target = arguments
             of_first, of_second, scales = unpacked(builder, columns)
             values = builder.sitofp(_whole_sums(builder, isa, of_filters, total, first, second, (of_first, of_second)), doubles)
-            none = ir.Constant(doubles, ir.Undefined)
-            scale = builder.insert_element(none, scale, ir.Constant(INDEX, 0))
-            scale = builder.shuffle_vector(scale, none, ir.Constant(integers(isa), [0] * isa.lanes))
-            values = builder.fmul(builder.fmul(values, scale), builder.load(builder.inttoptr(scales, doubles.as_pointer()), align=8))
+            values = builder.fmul(values, repeated(builder, scale, isa.lanes))
+            values = builder.fmul(values, builder.load(builder.inttoptr(scales, doubles.as_pointer()), align=8))
             values = builder.fadd(values, builder.fpext(simd.value_of(builder, bias), doubles))
             simd.write(builder, builder.fptrunc(values, simd.llvm_type), target)
 

@@ -23,7 +23,7 @@ from dmlpy.devices.cpu.isa import FLOAT_BYTES
 from dmlpy.devices.cpu.load_store import floats_of_bfloat16, floats_of_halves
 from dmlpy.devices.cpu.memory_kernels import byte_at, element_copy, set_byte, set_word, word_at
 from dmlpy.devices.cpu.reduction.top_k_plan import RANKS, TopKParameters
-from dmlpy.devices.cpu.simd import ADDRESS, INDEX, first_bit, integer_at, set_integer
+from dmlpy.devices.cpu.simd import ADDRESS, INDEX, first_bit, integer_at, repeated, set_integer
 from dmlpy.devices.cpu.thread_pool_kernels import own_scratch, share_units, unit_addresses
 
 if TYPE_CHECKING:
@@ -89,10 +89,7 @@ def not_below_of(dtype: np.dtype[Any], ascending: bool, lanes: int) -> Any:
         def generate(builder: Any, arguments: Any) -> Any:
             address, key = arguments
             keys = keys_at(builder, address, dtype, lanes, ascending)
-            none = ir.Constant(keys.type, ir.Undefined)
-            narrow = key if keys.type.element == ADDRESS else builder.trunc(key, keys.type.element)
-            first = builder.insert_element(none, narrow, INDEX(0))
-            limits = builder.shuffle_vector(first, none, ir.Constant(ir.VectorType(INDEX, lanes), [0] * lanes))
+            limits = repeated(builder, key if keys.type.element == ADDRESS else builder.trunc(key, keys.type.element), lanes)
             return builder.zext(builder.bitcast(builder.icmp_signed(">=", keys, limits), ir.IntType(lanes)), ADDRESS)
 
         return types.int64(types.int64, types.int64), generate

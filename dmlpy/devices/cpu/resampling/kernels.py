@@ -15,7 +15,7 @@ from dmlpy.devices.cpu.compiler.functions import declared, intrinsic, jit
 from dmlpy.devices.cpu.isa import FLOAT_BYTES, Isa, Storage
 from dmlpy.devices.cpu.load_store import load_store_of, row_copy
 from dmlpy.devices.cpu.resampling.plan import EncodedPass, ResamplingParameters
-from dmlpy.devices.cpu.simd import ADDRESS, FLOAT, INDEX, float_at, simd_of, struct_view
+from dmlpy.devices.cpu.simd import ADDRESS, FLOAT, INDEX, float_at, repeated, simd_of, struct_view
 from dmlpy.devices.cpu.thread_pool_kernels import own_scratch, share_units
 
 if TYPE_CHECKING:
@@ -49,9 +49,7 @@ def _gathered_term(isa: Isa) -> Any:
             total, row, sources, weights = arguments
             found = builder.load(builder.inttoptr(sources, numbers.as_pointer()), align=4)
             exists = builder.icmp_signed(">=", found, ir.Constant(numbers, [0] * lanes))
-            none = ir.Constant(wide, ir.Undefined)
-            rows = builder.shuffle_vector(builder.insert_element(none, row, INDEX(0)), none, ir.Constant(numbers, [0] * lanes))
-            places = builder.add(rows, builder.shl(builder.sext(found, wide), ir.Constant(wide, [2] * lanes)))
+            places = builder.add(repeated(builder, row, lanes), builder.shl(builder.sext(found, wide), ir.Constant(wide, [2] * lanes)))
             kind = ir.FunctionType(simd.llvm_type, [pointers, INDEX, exists.type, simd.llvm_type])
             gather = declared(builder.module, kind, f"llvm.masked.gather.v{lanes}f32.v{lanes}p0")
             values = builder.call(gather, [builder.inttoptr(places, pointers), INDEX(FLOAT_BYTES), exists, simd.all(0.0)])
