@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 from llvmlite import ir
 
 from dmlpy.devices.cpu.compiler import types
-from dmlpy.devices.cpu.compiler.functions import declared, intrinsic, jit
+from dmlpy.devices.cpu.compiler.functions import intrinsic, jit
 from dmlpy.devices.cpu.isa import FLOAT_BYTES, Isa, Storage, converts_halves
+from dmlpy.devices.cpu.memory_kernels import masked_load, masked_store
 from dmlpy.devices.cpu.simd import ADDRESS, FLOAT, INDEX, each_below, float_at, lanes_below, set_float, simd_of
 
 if TYPE_CHECKING:
@@ -286,21 +287,13 @@ def _at(builder: Any, address: Any, lanes: int) -> Any:
     return builder.inttoptr(address, ir.VectorType(_SHORT, lanes).as_pointer())
 
 
-def _masked(builder: Any, isa: Isa, name: str, result: Any, arguments: list[Any]) -> Any:
-    """Calls LLVM's masked load or store of integers, which every processor supports."""
-    kind = ir.FunctionType(result, [argument.type for argument in arguments])
-    return builder.call(declared(builder.module, kind, f"llvm.masked.{name}.v{isa.lanes}i{_BITS}.p0"), arguments)
-
-
 def _load(stored: Storage, isa: Isa, builder: Any, address: Any) -> Any:
     return _value_of(stored, builder, builder.load(_at(builder, address, isa.lanes), align=_BYTES), isa.lanes)
 
 
 def _load_masked(stored: Storage, isa: Isa, builder: Any, address: Any, chosen: Any, other: float) -> Any:
-    kind = ir.VectorType(_SHORT, isa.lanes)
     others = _bits_of(stored, builder, ir.Constant(ir.VectorType(FLOAT, isa.lanes), [other] * isa.lanes), isa.lanes)
-    bits = _masked(builder, isa, "load", kind, [_at(builder, address, isa.lanes), INDEX(_BYTES), chosen, others])
-    return _value_of(stored, builder, bits, isa.lanes)
+    return _value_of(stored, builder, masked_load(builder, _at(builder, address, isa.lanes), _BYTES, chosen, others), isa.lanes)
 
 
 def _load_first(stored: Storage, isa: Isa, builder: Any, address: Any, count: Any) -> Any:
@@ -316,8 +309,7 @@ def _store_first(stored: Storage, isa: Isa, builder: Any, value: Any, address: A
 
 
 def _store_masked(stored: Storage, isa: Isa, builder: Any, value: Any, address: Any, chosen: Any) -> None:
-    arguments = [_bits_of(stored, builder, value, isa.lanes), _at(builder, address, isa.lanes), INDEX(_BYTES), chosen]
-    _masked(builder, isa, "store", ir.VoidType(), arguments)
+    masked_store(builder, _bits_of(stored, builder, value, isa.lanes), _at(builder, address, isa.lanes), _BYTES, chosen)
 
 
 def _load_one(stored: Storage, builder: Any, address: Any) -> Any:

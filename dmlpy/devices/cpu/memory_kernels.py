@@ -1,4 +1,4 @@
-"""Integers, bytes and float64 in memory, for kernels: loads and stores of 8, 32 and 64 bits, and copies of elements and blocks.
+"""Integers, bytes and float64 in memory, for kernels: loads and stores of numbers and of some lanes, and copies of elements and blocks.
 
 Other threads may write what `simd.integer_at` reads; what these operations read and write belongs to one thread.
 """
@@ -128,6 +128,20 @@ def ordered_integer(dtype: np.dtype[Any]) -> tuple[Any, Any, int]:
         return types.void(types.int64, types.int64), generate
 
     return load_one, store_one, 0 if not signed and not is_wide else -(1 << 8 * dtype.itemsize - 1)
+
+
+def masked_load(builder: Any, pointer: Any, align: int, chosen: Any, others: Any) -> Any:
+    """Loads the integers of the lanes that a mask chooses; the others are not read and stay those of `others`."""
+    kind = ir.FunctionType(others.type, [pointer.type, INDEX, chosen.type, others.type])
+    name = f"llvm.masked.load.v{others.type.count}i{others.type.element.width}.p0"
+    return builder.call(declared(builder.module, kind, name), [pointer, INDEX(align), chosen, others])
+
+
+def masked_store(builder: Any, value: Any, pointer: Any, align: int, chosen: Any) -> None:
+    """Stores the integers of the lanes that a mask chooses."""
+    kind = ir.FunctionType(ir.VoidType(), [value.type, pointer.type, INDEX, chosen.type])
+    name = f"llvm.masked.store.v{value.type.count}i{value.type.element.width}.p0"
+    builder.call(declared(builder.module, kind, name), [value, pointer, INDEX(align), chosen])
 
 
 def element_copy(width: int) -> Any:

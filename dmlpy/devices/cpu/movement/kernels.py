@@ -8,10 +8,10 @@ import numpy as np
 from llvmlite import ir
 
 from dmlpy.devices.cpu.compiler import types
-from dmlpy.devices.cpu.compiler.functions import called, declared, intrinsic, jit
+from dmlpy.devices.cpu.compiler.functions import called, intrinsic, jit
 from dmlpy.devices.cpu.isa import FLOAT_BYTES, Isa
 from dmlpy.devices.cpu.load_store import bfloat16_of, floats_of_bfloat16, floats_of_halves, halves_of_floats
-from dmlpy.devices.cpu.memory_kernels import block_copy, element_copy, fill, long_at, memory_copy, word_at
+from dmlpy.devices.cpu.memory_kernels import block_copy, element_copy, fill, long_at, masked_load, masked_store, memory_copy, word_at
 from dmlpy.devices.cpu.movement.plan import NEGATIVE, NOT_A_NUMBER, POSITIVE, CopiesParameters, EncodedCopy, ReversalParameters
 from dmlpy.devices.cpu.simd import ADDRESS, FLOAT, INDEX, integer_at, lanes_below, repeated, struct_view
 from dmlpy.devices.cpu.thread_pool_kernels import share_units, unit_addresses
@@ -285,31 +285,16 @@ def _conversion(converted: _Convert, narrows: bool, lanes: int, some: bool) -> A
         def generate(builder: Any, arguments: Any) -> None:
             target, source, count = arguments
             to, of = builder.inttoptr(target, target_kind.as_pointer()), builder.inttoptr(source, source_kind.as_pointer())
-            bits = _masked_load(builder, of, of_align, lanes, count) if some else builder.load(of, align=of_align)
-            found = converted(builder, bits, lanes)
             if some:
-                _masked_store(builder, found, to, to_align, lanes, count)
+                chosen = lanes_below(builder, count, lanes)
+                bits = masked_load(builder, of, of_align, chosen, ir.Constant(source_kind, [0] * lanes))
+                masked_store(builder, converted(builder, bits, lanes), to, to_align, chosen)
             else:
-                builder.store(found, to, align=to_align)
+                builder.store(converted(builder, builder.load(of, align=of_align), lanes), to, align=to_align)
 
         return types.void(*[types.int64] * 3), generate
 
     return convert
-
-
-def _masked_load(builder: Any, pointer: Any, align: int, lanes: int, count: Any) -> Any:
-    kind = pointer.type.pointee
-    mask, zeros = lanes_below(builder, count, lanes), ir.Constant(kind, [0] * lanes)
-    function = ir.FunctionType(kind, [pointer.type, INDEX, mask.type, kind])
-    name = f"llvm.masked.load.v{lanes}i{kind.element.width}.p0"
-    return builder.call(declared(builder.module, function, name), [pointer, INDEX(align), mask, zeros])
-
-
-def _masked_store(builder: Any, value: Any, pointer: Any, align: int, lanes: int, count: Any) -> None:
-    mask = lanes_below(builder, count, lanes)
-    function = ir.FunctionType(ir.VoidType(), [value.type, pointer.type, INDEX, mask.type])
-    name = f"llvm.masked.store.v{lanes}i{value.type.element.width}.p0"
-    builder.call(declared(builder.module, function, name), [value, pointer, INDEX(align), mask])
 
 
 def _floats_of(builder: Any, bits: Any, lanes: int) -> Any:

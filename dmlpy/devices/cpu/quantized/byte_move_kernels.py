@@ -8,6 +8,7 @@ from llvmlite import ir
 
 from dmlpy.devices.cpu.compiler import types
 from dmlpy.devices.cpu.compiler.functions import declared, intrinsic, jit
+from dmlpy.devices.cpu.memory_kernels import masked_store
 from dmlpy.devices.cpu.quantized.products import REGISTER
 from dmlpy.devices.cpu.simd import ADDRESS, INDEX
 
@@ -29,10 +30,7 @@ def moved(builder: Any, name: str, value: Any, others: Any, chosen: Any) -> Any:
 
 def put_some(builder: Any, value: Any, address: Any, chosen: Any) -> None:
     """Stores some elements of a register."""
-    pointer = value.type.as_pointer()
-    kind = ir.FunctionType(ir.VoidType(), [value.type, pointer, INDEX, chosen.type])
-    name = f"llvm.masked.store.v{value.type.count}i{value.type.element.width}.p0"
-    builder.call(declared(builder.module, kind, name), [value, builder.inttoptr(address, pointer), INDEX(1), chosen])
+    masked_store(builder, value, builder.inttoptr(address, value.type.as_pointer()), 1, chosen)
 
 
 def low_bits(builder: Any, count: Any) -> Any:

@@ -9,8 +9,8 @@ from llvmlite import ir
 
 from dmlpy.devices.cpu.compiler import types
 from dmlpy.devices.cpu.compiler.functions import declared, intrinsic, jit
-from dmlpy.devices.cpu.memory_kernels import byte_at, set_byte
-from dmlpy.devices.cpu.quantized.byte_move_kernels import BIT, BYTES, flags, low_bits, put_some
+from dmlpy.devices.cpu.memory_kernels import byte_at, masked_load, set_byte
+from dmlpy.devices.cpu.quantized.byte_move_kernels import BYTES, flags, low_bits, put_some
 from dmlpy.devices.cpu.quantized.lookup_table import LookupParameters
 from dmlpy.devices.cpu.quantized.products import REGISTER
 from dmlpy.devices.cpu.simd import ADDRESS, INDEX, Loop, integer_at
@@ -51,10 +51,7 @@ def _look_up_in_registers(target: Any, source: Any, count: Any, table: Any) -> A
         rest = builder.and_(count, ADDRESS(REGISTER - 1))
         with builder.if_then(builder.icmp_signed(">", rest, ADDRESS(0))):
             at, chosen = builder.sub(count, rest), flags(builder, low_bits(builder, rest))
-            kind = ir.FunctionType(BYTES, [pointer, INDEX, ir.VectorType(BIT, REGISTER), BYTES])
-            load = declared(builder.module, kind, f"llvm.masked.load.v{REGISTER}i8.p0")
-            none = ir.Constant(BYTES, None)
-            places = builder.call(load, [builder.inttoptr(builder.add(source, at), pointer), INDEX(1), chosen, none])
+            places = masked_load(builder, builder.inttoptr(builder.add(source, at), pointer), 1, chosen, ir.Constant(BYTES, None))
             put_some(builder, found(places), builder.add(target, at), chosen)
 
     return types.void(*[types.int64] * 4), generate

@@ -13,6 +13,7 @@ from llvmlite import ir
 
 from dmlpy.devices.cpu.compiler import types
 from dmlpy.devices.cpu.compiler.functions import declared, intrinsic, jit, unpacked
+from dmlpy.devices.cpu.memory_kernels import masked_load
 from dmlpy.devices.cpu.quantized.byte_move_kernels import BIT, BYTES, flags, moved, put_some, put_valid
 from dmlpy.devices.cpu.quantized.byte_product_kernels import (
     QUAD,
@@ -47,10 +48,7 @@ def _fill(fills: Any, end: Any, plane: Any, padding: Any, flip: Any, target: Any
         at, to = loop.values
         offset, read, inside = (field_at(builder, FILL, at, name) for name in ("offset", "read", "inside"))
         source = builder.inttoptr(builder.add(plane, offset), BYTES.as_pointer())
-        present = flags(builder, read)
-        kind = ir.FunctionType(BYTES, [source.type, INDEX, present.type, BYTES])
-        masked_load = declared(builder.module, kind, f"llvm.masked.load.v{REGISTER}i8.p0")
-        found = builder.xor(builder.call(masked_load, [source, INDEX(1), present, around]), flips)
+        found = builder.xor(masked_load(builder, source, 1, flags(builder, read), around), flips)
         store(builder, moved(builder, "expand", found, around, flags(builder, inside)), to)
         following = builder.add(at, ADDRESS(_FILL_SIZE))
         loop.repeat_while(builder.icmp_signed("<", following, end), [following, builder.add(to, ADDRESS(REGISTER))])

@@ -11,10 +11,10 @@ import numpy as np
 from llvmlite import ir
 
 from dmlpy.devices.cpu.compiler import types
-from dmlpy.devices.cpu.compiler.functions import declared, intrinsic, jit
+from dmlpy.devices.cpu.compiler.functions import intrinsic, jit
 from dmlpy.devices.cpu.lane_kernels import horizontal_maximum, lane_selector
 from dmlpy.devices.cpu.load_store import load_store_of
-from dmlpy.devices.cpu.memory_kernels import set_long, set_word
+from dmlpy.devices.cpu.memory_kernels import masked_store, set_long, set_word
 from dmlpy.devices.cpu.reduction.plan import REDUCED_VECTORS, IndexReductionParameters
 from dmlpy.devices.cpu.simd import ADDRESS, INDEX, first_bit, lanes_below, repeated_index, simd_of, zeros_of
 from dmlpy.devices.cpu.thread_pool_kernels import share_units
@@ -204,14 +204,10 @@ def _index_writer(isa: Isa) -> Any:
             address, numbers, count, width = arguments
             found, mask = builder.bitcast(numbers, words), lanes_below(builder, count, lanes)
             with builder.if_else(builder.icmp_signed("==", width, ADDRESS(_EIGHT))) as (is_wide, is_narrow):
-                for branch, value in ((is_wide, None), (is_narrow, found)):
-                    with branch:
-                        own = builder.zext(found, longs) if value is None else value
-                        pointer = builder.inttoptr(address, own.type.as_pointer())
-                        align = own.type.element.width // 8
-                        function = ir.FunctionType(ir.VoidType(), [own.type, pointer.type, INDEX, mask.type])
-                        name = f"llvm.masked.store.v{lanes}i{own.type.element.width}.p0"
-                        builder.call(declared(builder.module, function, name), [own, pointer, INDEX(align), mask])
+                with is_wide:
+                    masked_store(builder, builder.zext(found, longs), builder.inttoptr(address, longs.as_pointer()), _EIGHT, mask)
+                with is_narrow:
+                    masked_store(builder, found, builder.inttoptr(address, words.as_pointer()), _EIGHT // 2, mask)
 
         return types.void(types.int64, kind, types.int64, types.int64), generate
 

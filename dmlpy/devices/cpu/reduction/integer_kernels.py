@@ -9,10 +9,10 @@ from llvmlite import ir
 
 from dmlpy.devices.cpu.compiler import types
 from dmlpy.devices.cpu.compiler.functions import declared, intrinsic, jit
-from dmlpy.devices.cpu.memory_kernels import set_long, set_word
+from dmlpy.devices.cpu.memory_kernels import masked_load, set_long, set_word
 from dmlpy.devices.cpu.reduction.kernels import following, place_of
 from dmlpy.devices.cpu.reduction.plan import COLUMN_VECTORS, GroupParameters
-from dmlpy.devices.cpu.simd import ADDRESS, INDEX, Loop, lanes_below
+from dmlpy.devices.cpu.simd import ADDRESS, Loop, lanes_below
 from dmlpy.devices.cpu.thread_pool_kernels import share_units
 
 if TYPE_CHECKING:
@@ -164,10 +164,8 @@ def _of_some(fold: _Fold, lanes: int) -> Any:
     def fold_all(builder: Any, others: list[Any], start: Any) -> Any:
         address, count = others
         none = fold.all_of(lanes)
-        pointer, chosen = builder.inttoptr(address, none.type.as_pointer()), lanes_below(builder, count, lanes)
-        kind = ir.FunctionType(none.type, [pointer.type, INDEX, chosen.type, none.type])
-        load = declared(builder.module, kind, f"llvm.masked.load.v{lanes}i{8 * fold.width}.p0")
-        found = builder.call(load, [pointer, INDEX(fold.width), chosen, none])
+        pointer = builder.inttoptr(address, none.type.as_pointer())
+        found = masked_load(builder, pointer, fold.width, lanes_below(builder, count, lanes), none)
         return fold.combined(builder, start, fold.of_lanes(builder, found))
 
     @intrinsic
