@@ -82,6 +82,15 @@ def set_long(address: Any, value: Any) -> Any:
     return types.void(types.int64, types.int64), generate
 
 
+@jit
+def set_index(address: Any, index: Any, width: Any) -> None:
+    """Writes an index of 4 or 8 bytes."""
+    if width == _LONG_BYTES:
+        set_long(address, index)
+    else:
+        set_word(address, index)
+
+
 @intrinsic
 def double_at(address: Any) -> Any:
     """Loads a float64."""

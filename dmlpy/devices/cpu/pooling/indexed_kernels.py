@@ -12,7 +12,7 @@ from dmlpy.devices.cpu.compiler.functions import intrinsic, jit
 from dmlpy.devices.cpu.convolution.gather_kernels import input_tile_gather
 from dmlpy.devices.cpu.isa import FLOAT_BYTES, Isa, Storage
 from dmlpy.devices.cpu.load_store import load_store_of, spread_writer
-from dmlpy.devices.cpu.memory_kernels import ordered_integer, set_long, set_word, word_at
+from dmlpy.devices.cpu.memory_kernels import ordered_integer, set_index, word_at
 from dmlpy.devices.cpu.pooling.plan import IndexedPoolingParameters, PoolingParameters
 from dmlpy.devices.cpu.simd import ADDRESS, INDEX, Loop, float_at, repeated_index, set_float, simd_of
 from dmlpy.devices.cpu.thread_pool_kernels import own_scratch, share_units
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from dmlpy.devices.cpu.thread_pool import TaskBody
 
 
-_WORD_BYTES = 4
 _LOWEST, _ZERO = np.float32(-np.inf), np.float32(0.0)
 
 
@@ -136,11 +135,7 @@ def build_indexed_positions(stored: Storage, isa: Isa) -> TaskBody:
             if number < 0:  # padding alone, or -infinity as padding is
                 number = find_one(p, source, y, x + lane, 0, _LOWEST, -1)[1]
                 index = first + number if number >= 0 else 0
-            to = indices + (x + lane) * p.indices_element
-            if p.index_bytes == _WORD_BYTES:
-                set_word(to, index)
-            else:
-                set_long(to, index)
+            set_index(indices + (x + lane) * p.indices_element, index, p.index_bytes)
 
     @jit
     def pool(p: PoolingParameters, first: Any, last: Any, scratch: Any) -> None:
@@ -206,11 +201,7 @@ def _windows_one_by_one(find: Any, set_one: Any) -> TaskBody:
                     value, number = find(p, source, z, y, x)
                     set_one(pooled + z * p.pooled_slice + y * p.pooled_row + x * p.pooled_element, value)
                     index = number + plane * p.depth * p.height * p.width if number >= 0 else 0
-                    to = indices + z * p.other_slice + y * p.other_row + x * p.other_element
-                    if p.index_bytes == _WORD_BYTES:
-                        set_word(to, index)
-                    else:
-                        set_long(to, index)
+                    set_index(indices + z * p.other_slice + y * p.other_row + x * p.other_element, index, p.index_bytes)
 
     return _for_each_plane(pool_plane)
 

@@ -14,7 +14,7 @@ from dmlpy.devices.cpu.compiler import types
 from dmlpy.devices.cpu.compiler.functions import intrinsic, jit
 from dmlpy.devices.cpu.lane_kernels import horizontal_maximum, lane_selector
 from dmlpy.devices.cpu.load_store import load_store_of
-from dmlpy.devices.cpu.memory_kernels import masked_store, set_long, set_word
+from dmlpy.devices.cpu.memory_kernels import masked_store, set_index
 from dmlpy.devices.cpu.reduction.plan import REDUCED_VECTORS, IndexReductionParameters
 from dmlpy.devices.cpu.simd import ADDRESS, INDEX, first_bit, lanes_below, repeated_index, simd_of, zeros_of
 from dmlpy.devices.cpu.thread_pool_kernels import share_units
@@ -69,10 +69,7 @@ def build_index_reduction(stored: Storage, isa: Isa) -> TaskBody:
         for _ in range(first, last):
             row, target = p.x + outer * p.x_row + inner * p.x_row1, p.y + outer * p.y_row + inner * p.y_row1
             index = index_in_vector(p, row) if p.entries <= lanes else index_of(p, row)
-            if p.y_width == _EIGHT:
-                set_long(target, index)
-            else:
-                set_word(target, index)
+            set_index(target, index, p.y_width)
             inner += 1
             if inner == p.row_size:
                 inner = 0

@@ -13,8 +13,8 @@ from llvmlite import ir
 
 from dmlpy.devices.cpu.compiler import types
 from dmlpy.devices.cpu.compiler.functions import declared, intrinsic, jit
-from dmlpy.devices.cpu.memory_kernels import element_copy, set_word, word_at
-from dmlpy.devices.cpu.reduction.top_k_kernels import ENTRY_BYTES, Order, key_bits, keys_at, not_below_of, set_index
+from dmlpy.devices.cpu.memory_kernels import element_copy, set_index, set_word, word_at
+from dmlpy.devices.cpu.reduction.top_k_kernels import ENTRY_BYTES, Order, key_bits, keys_at, not_below_of
 from dmlpy.devices.cpu.reduction.top_k_plan import RANKS, TopKParameters
 from dmlpy.devices.cpu.simd import ADDRESS, Loop, first_bit, integer_at, set_integer
 from dmlpy.devices.cpu.thread_pool_kernels import own_scratch, share_units, unit_addresses
@@ -170,7 +170,7 @@ def build_sorted_top_k(kind: str, ascending: bool, isa: Isa) -> TaskBody:
         for at in range(p.k):
             index = index_of(integer_at(found + at * ENTRY_BYTES))
             copy(values + at * p.value_step, row + index * width)
-            set_index(p, indices + at * p.index_step, index)
+            set_index(indices + at * p.index_step, index, p.index_bytes)
 
     @jit
     def run(p: TopKParameters, first: Any, last: Any, counts: Any) -> None:

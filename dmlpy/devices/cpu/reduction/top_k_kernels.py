@@ -21,7 +21,7 @@ from dmlpy.devices.cpu.compiler import types
 from dmlpy.devices.cpu.compiler.functions import intrinsic, jit
 from dmlpy.devices.cpu.isa import FLOAT_BYTES
 from dmlpy.devices.cpu.load_store import floats_of_bfloat16, floats_of_halves
-from dmlpy.devices.cpu.memory_kernels import byte_at, element_copy, set_byte, set_word, word_at
+from dmlpy.devices.cpu.memory_kernels import byte_at, element_copy, set_byte, set_index, set_word, word_at
 from dmlpy.devices.cpu.reduction.top_k_plan import RANKS, TopKParameters
 from dmlpy.devices.cpu.simd import ADDRESS, INDEX, first_bit, integer_at, repeated, set_integer
 from dmlpy.devices.cpu.thread_pool_kernels import own_scratch, share_units, unit_addresses
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 _KEY_BITS = 32
 """Bits of a key, at least, and of one that an entry has room for."""
 _LAST_INDEX = (1 << 32) - 1
-_EIGHT, ENTRY_BYTES = 8, 8
+ENTRY_BYTES = 8
 
 
 def key_bits(dtype: np.dtype[Any]) -> int:
@@ -257,17 +257,9 @@ def build_top_k(kind: str, ascending: bool, isa: Isa) -> TaskBody:
             for at in range(p.k):
                 index = index_of(integer_at(heap + at * ENTRY_BYTES))
                 copy(values + at * p.value_step, x + index * p.x_step)
-                set_index(p, indices + at * p.index_step, index)
+                set_index(indices + at * p.index_step, index, p.index_bytes)
 
     return share_units(TopKParameters, run, own_scratch)
-
-
-@jit
-def set_index(p: TopKParameters, target: Any, index: Any) -> None:
-    if p.index_bytes == _EIGHT:
-        set_integer(target, index)
-    else:
-        set_word(target, index)
 
 
 def build_counted_top_k(flip: int) -> TaskBody:
@@ -280,7 +272,7 @@ def build_counted_top_k(flip: int) -> TaskBody:
     @jit
     def find(p: TopKParameters, x: Any, values: Any, indices: Any, counts: Any) -> None:
         # In variables: what is written might be the parameters, for all that LLVM knows.
-        size, step, k, value_step, index_step = p.size, p.x_step, p.k, p.value_step, p.index_step
+        size, step, k, value_step, index_step, index_bytes = p.size, p.x_step, p.k, p.value_step, p.index_step, p.index_bytes
         for rank in range(RANKS):
             set_word(counts + 4 * rank, 0)
         for index in range(size):
@@ -298,7 +290,7 @@ def build_counted_top_k(flip: int) -> TaskBody:
             set_word(at, place + 1)
             if place < k:
                 set_byte(values + place * value_step, value)
-                set_index(p, indices + place * index_step, index)
+                set_index(indices + place * index_step, index, index_bytes)
 
     @jit
     def run(p: TopKParameters, first: Any, last: Any, counts: Any) -> None:
