@@ -13,10 +13,10 @@ from llvmlite import ir
 
 from dmlpy.devices.cpu.compiler import types
 from dmlpy.devices.cpu.compiler.functions import declared, intrinsic, jit
-from dmlpy.devices.cpu.memory_kernels import element_copy, set_index, set_word, word_at
+from dmlpy.devices.cpu.memory_kernels import element_copy, long_at, set_index, set_long, set_word, word_at
 from dmlpy.devices.cpu.reduction.top_k_kernels import ENTRY_BYTES, Order, key_bits, keys_at, not_below_of
 from dmlpy.devices.cpu.reduction.top_k_plan import RANKS, TopKParameters
-from dmlpy.devices.cpu.simd import ADDRESS, Loop, first_bit, integer_at, set_integer
+from dmlpy.devices.cpu.simd import ADDRESS, Loop, first_bit
 from dmlpy.devices.cpu.thread_pool_kernels import own_scratch, share_units, unit_addresses
 
 if TYPE_CHECKING:
@@ -98,12 +98,12 @@ def _candidates_finder(order: Order, dtype: np.dtype[Any], ascending: bool, isa:
         for at in range(0, whole, lanes):
             chosen = not_below(x + at * width, low)
             while chosen != 0:
-                set_integer(entries + count * ENTRY_BYTES, entry_at(x, width, at + first_bit(chosen)))
+                set_long(entries + count * ENTRY_BYTES, entry_at(x, width, at + first_bit(chosen)))
                 count += 1
                 chosen &= chosen - 1
         for at in range(whole, size):
             if key_of(x + at * width) >= low:
-                set_integer(entries + count * ENTRY_BYTES, entry_at(x, width, at))
+                set_long(entries + count * ENTRY_BYTES, entry_at(x, width, at))
                 count += 1
         return count
 
@@ -125,20 +125,20 @@ def _sorter(order: Order, dtype: np.dtype[Any]) -> Any:
             for at in range(RANKS):
                 set_word(counts + at * _COUNT_BYTES, 0)
             for at in range(count):
-                place = counts + rank(x, integer_at(entries + at * ENTRY_BYTES), shift, flip) * _COUNT_BYTES
+                place = counts + rank(x, long_at(entries + at * ENTRY_BYTES), shift, flip) * _COUNT_BYTES
                 set_word(place, word_at(place) + 1)
-            if word_at(counts + rank(x, integer_at(entries), shift, flip) * _COUNT_BYTES) != count:
+            if word_at(counts + rank(x, long_at(entries), shift, flip) * _COUNT_BYTES) != count:
                 before = 0
                 for at in range(RANKS):
                     own = word_at(counts + at * _COUNT_BYTES)
                     set_word(counts + at * _COUNT_BYTES, before)
                     before += own
                 for at in range(count):
-                    entry = integer_at(entries + at * ENTRY_BYTES)
+                    entry = long_at(entries + at * ENTRY_BYTES)
                     place = counts + rank(x, entry, shift, flip) * _COUNT_BYTES
                     to = word_at(place)
                     set_word(place, to + 1)
-                    set_integer(others + to * ENTRY_BYTES, entry)
+                    set_long(others + to * ENTRY_BYTES, entry)
                 entries, others = others, entries
         return entries
 
@@ -168,7 +168,7 @@ def build_sorted_top_k(kind: str, ascending: bool, isa: Isa) -> TaskBody:
                 copy(row + at * width, x + at * p.x_step)
         found = sort(row, counts, entries, others, find(row, p.size, p.k, entries))
         for at in range(p.k):
-            index = index_of(integer_at(found + at * ENTRY_BYTES))
+            index = index_of(long_at(found + at * ENTRY_BYTES))
             copy(values + at * p.value_step, row + index * width)
             set_index(indices + at * p.index_step, index, p.index_bytes)
 

@@ -21,9 +21,9 @@ from dmlpy.devices.cpu.compiler import types
 from dmlpy.devices.cpu.compiler.functions import intrinsic, jit
 from dmlpy.devices.cpu.isa import FLOAT_BYTES
 from dmlpy.devices.cpu.load_store import floats_of_bfloat16, floats_of_halves
-from dmlpy.devices.cpu.memory_kernels import byte_at, element_copy, set_byte, set_index, set_word, word_at
+from dmlpy.devices.cpu.memory_kernels import byte_at, element_copy, long_at, set_byte, set_index, set_long, set_word, word_at
 from dmlpy.devices.cpu.reduction.top_k_plan import RANKS, TopKParameters
-from dmlpy.devices.cpu.simd import ADDRESS, INDEX, first_bit, integer_at, repeated, set_integer
+from dmlpy.devices.cpu.simd import ADDRESS, INDEX, first_bit, repeated
 from dmlpy.devices.cpu.thread_pool_kernels import own_scratch, share_units, unit_addresses
 
 if TYPE_CHECKING:
@@ -163,24 +163,24 @@ def _heap_kernels(order: Order) -> tuple[Any, Any]:
         """Puts an entry at a place of a heap of some entries, or below: no entry is smaller than the one above it."""
         child = 2 * place + 1
         while child < count:
-            least = integer_at(heap + child * ENTRY_BYTES)
-            if child + 1 < count and is_below(x, step, integer_at(heap + (child + 1) * ENTRY_BYTES), least):
+            least = long_at(heap + child * ENTRY_BYTES)
+            if child + 1 < count and is_below(x, step, long_at(heap + (child + 1) * ENTRY_BYTES), least):
                 child += 1
-                least = integer_at(heap + child * ENTRY_BYTES)
+                least = long_at(heap + child * ENTRY_BYTES)
             if not is_below(x, step, least, entry):
                 break
-            set_integer(heap + place * ENTRY_BYTES, least)
+            set_long(heap + place * ENTRY_BYTES, least)
             place = child
             child = 2 * place + 1
-        set_integer(heap + place * ENTRY_BYTES, entry)
+        set_long(heap + place * ENTRY_BYTES, entry)
 
     @jit
     def sort(x: Any, step: Any, heap: Any, count: Any) -> None:
         """Sorts the entries of a heap, the largest first."""
         last = count - 1
         while last > 0:
-            entry = integer_at(heap + last * ENTRY_BYTES)
-            set_integer(heap + last * ENTRY_BYTES, integer_at(heap))
+            entry = long_at(heap + last * ENTRY_BYTES)
+            set_long(heap + last * ENTRY_BYTES, long_at(heap))
             sink(x, step, heap, 0, last, entry)
             last -= 1
 
@@ -197,12 +197,12 @@ def _best_finder(dtype: np.dtype[Any], ascending: bool, isa: Isa) -> tuple[Any, 
     @jit
     def take(x: Any, step: Any, heap: Any, k: Any, entry: Any) -> None:
         """Replaces the worst entry by a better one."""
-        if is_below(x, step, integer_at(heap), entry):
+        if is_below(x, step, long_at(heap), entry):
             sink(x, step, heap, 0, k, entry)
 
     @jit
     def take_of_vector(x: Any, at: Any, heap: Any, k: Any) -> None:
-        worst = integer_at(heap)
+        worst = long_at(heap)
         key = key_of(x, width, worst)
         # Behind the worst entry's element an equal one is no better; no key is above the largest.
         is_behind = at > index_of(worst)
@@ -215,10 +215,10 @@ def _best_finder(dtype: np.dtype[Any], ascending: bool, isa: Isa) -> tuple[Any, 
     def find(p: TopKParameters, x: Any, heap: Any) -> None:
         k, size, step = p.k, p.size, p.x_step
         for index in range(k):
-            set_integer(heap + index * ENTRY_BYTES, entry_at(x, step, index))
+            set_long(heap + index * ENTRY_BYTES, entry_at(x, step, index))
         place = k // 2 - 1
         while place >= 0:
-            sink(x, step, heap, place, k, integer_at(heap + place * ENTRY_BYTES))
+            sink(x, step, heap, place, k, long_at(heap + place * ENTRY_BYTES))
             place -= 1
         first = k + (size - k) // lanes * lanes if step == width else k
         gap, begin = lanes, 0
@@ -255,7 +255,7 @@ def build_top_k(kind: str, ascending: bool, isa: Isa) -> TaskBody:
             x, values, indices = unit_addresses(p.axes, p.table, number, p.x, p.values, p.indices)
             find(p, x, heap)
             for at in range(p.k):
-                index = index_of(integer_at(heap + at * ENTRY_BYTES))
+                index = index_of(long_at(heap + at * ENTRY_BYTES))
                 copy(values + at * p.value_step, x + index * p.x_step)
                 set_index(indices + at * p.index_step, index, p.index_bytes)
 
