@@ -16,7 +16,6 @@ from dmlpy.devices.plan import Launch, PlanWithoutConstants, Pointers
 from dmlpy.operators.reduction import TopK1Desc
 
 if TYPE_CHECKING:
-    from dmlpy.devices.cpu.jit import Function
     from dmlpy.operators.reduction import TopKDesc
 
 TOP_K = Kernel("dmlpy.devices.cpu.reduction.top_k_kernels:build_top_k", 5)
@@ -35,7 +34,7 @@ _ALIGNMENT = 64
 _FEW = 1 << 8
 """Elements of a row of which a heap finds any number."""
 _LEAST_SHARE = 32
-"""Of longer rows a heap finds at most one element in so many; more are sorted sooner by digits."""
+"""Of longer rows a heap finds at most one element in this many; more are sorted sooner by digits."""
 _STEP_TIME, _RANKS_TIME = 5, 150
 """The time of a step of a heap, and of all ranks, where counting a byte takes 1."""
 _PLACES = ("input_tensor", "output_value_tensor", "output_index_tensor")
@@ -73,13 +72,15 @@ class TopKPlan(PlanWithoutConstants):
         widths = [tensor.data_type.numpy.itemsize for tensor in tensors]
         ascending = isinstance(desc, TopK1Desc) and desc.axis_direction is AxisDirection.INCREASING
         dtype, size = tensors[0].data_type.numpy, tensors[0].sizes[desc.axis]
-        self._kernel: tuple[Any, ...] = TOP_K, dtype.name, ascending, host_isa()
-        self._counts = dtype.itemsize == 1 and _counts_in_less_time(size, desc.k)
-        if self._counts:
-            self._kernel = COUNTED, (0 if ascending else RANKS - 1) ^ (RANKS // 2 if dtype.kind == "i" else 0)
-        self._sorts = not self._counts and size > _FEW and desc.k * _LEAST_SHARE > size
-        if self._sorts:
-            self._kernel = SORTED, *self._kernel[1:]
+        choices: tuple[Any, ...] = dtype.name, ascending, host_isa()
+        if dtype.itemsize == 1 and _counts_in_less_time(size, desc.k):
+            choices = ((0 if ascending else RANKS - 1) ^ (RANKS // 2 if dtype.kind == "i" else 0),)
+            kernel, self._how, scratch = COUNTED, "counts", 4 * RANKS
+        elif size > _FEW and desc.k * _LEAST_SHARE > size:
+            kernel, self._how, scratch = SORTED, "digits", 4 * RANKS + (16 + widths[0]) * size
+        else:
+            kernel, self._how, scratch = TOP_K, "heaps", 8 * desc.k
+        self._kernel, self._choices = kernel, choices
         sizes, *strides = (
             [value for axis, value in enumerate(values) if axis != desc.axis]
             for values in (tensors[0].sizes, *(tensor.element_strides for tensor in tensors))
@@ -96,22 +97,15 @@ class TopKPlan(PlanWithoutConstants):
             "index_bytes": widths[2],
         }
         self._shares = WorkShares(element_count(axes), min(available_threads(), tensors[0].element_count // _WORK_OF_A_THREAD))
-        scratch = 4 * RANKS if self._counts else 4 * RANKS + (16 + widths[0]) * size if self._sorts else 8 * desc.k
         self._scratch_size = -(-scratch // _ALIGNMENT) * _ALIGNMENT
         self.temporary_size = self._shares.threads * self._scratch_size
 
     def load(self) -> None:
-        self._function()
-
-    def _function(self) -> Function:
-        kernel, *choices = self._kernel
-        found: Function = kernel(*choices)
-        return found
+        self._kernel(*self._choices)
 
     def describe(self) -> str:
         rows, k, size = self._shares.units, self._values["k"], self._values["size"]
-        how = "counts" if self._counts else "digits" if self._sorts else "heaps"
-        return f"compiled by LLVM on {self._shares}; {k} of {size} elements of {rows} row(s), by {how}"
+        return f"compiled by LLVM on {self._shares}; {k} of {size} elements of {rows} row(s), by {self._how}"
 
     def bind(self, tensors: Pointers, temporary: int, persistent: int | None) -> Launch:
         values = {
@@ -121,7 +115,7 @@ class TopKPlan(PlanWithoutConstants):
             "scratch": temporary,
             "scratch_size": self._scratch_size,
         }
-        return TaskLaunch.of(self._function(), TopKParameters.bound(values), self._shares.threads)
+        return TaskLaunch.of(self._kernel(*self._choices), TopKParameters.bound(values), self._shares.threads)
 
 
 def _counts_in_less_time(size: int, k: int) -> bool:
