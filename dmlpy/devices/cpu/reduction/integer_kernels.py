@@ -10,10 +10,9 @@ from llvmlite import ir
 from dmlpy.devices.cpu.compiler import types
 from dmlpy.devices.cpu.compiler.functions import declared, intrinsic, jit
 from dmlpy.devices.cpu.memory_kernels import masked_load, set_long, set_word
-from dmlpy.devices.cpu.reduction.kernels import following, place_of
+from dmlpy.devices.cpu.reduction.kernels import for_each_unit_in_place
 from dmlpy.devices.cpu.reduction.plan import COLUMN_VECTORS, GroupParameters
 from dmlpy.devices.cpu.simd import ADDRESS, Loop, lanes_below
-from dmlpy.devices.cpu.thread_pool_kernels import share_units
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -66,24 +65,18 @@ def build_integer_columns(function: str, kind: str, isa: Isa) -> TaskBody:
     width, (of_one, of_vector, of_vectors) = fold.width, (_of_columns(fold, count) for count in (1, lanes, wide))
 
     @jit
-    def run_units(p: GroupParameters, first: Any, last: Any, own: Any) -> None:
+    def unit(p: GroupParameters, x: Any, y: Any, left: Any) -> None:
         outer, outer_step, entries, step = p.outer_size, p.x_outer, p.entry_size, p.x_entry
-        group, group1, column = place_of(p, first)
-        for _ in range(first, last):
-            x = p.x + group * p.x_group + group1 * p.x_group1 + column * wide * width
-            y = p.y + group * p.y_group + group1 * p.y_group1 + column * wide * width
-            left = p.inner - column * wide
-            if left >= wide:
-                of_vectors(x, outer_step, outer, step, entries, y)
-            else:
-                while left >= lanes:
-                    of_vector(x, outer_step, outer, step, entries, y)
-                    x, y, left = x + lanes * width, y + lanes * width, left - lanes
-                for lane in range(left):
-                    of_one(x + lane * width, outer_step, outer, step, entries, y + lane * width)
-            group, group1, column = following(p, group, group1, column)
+        if left >= wide:
+            of_vectors(x, outer_step, outer, step, entries, y)
+        else:
+            while left >= lanes:
+                of_vector(x, outer_step, outer, step, entries, y)
+                x, y, left = x + lanes * width, y + lanes * width, left - lanes
+            for lane in range(left):
+                of_one(x + lane * width, outer_step, outer, step, entries, y + lane * width)
 
-    return share_units(GroupParameters, run_units)
+    return for_each_unit_in_place(unit, width, isa, COLUMN_VECTORS)
 
 
 def _of_columns(fold: _Fold, lanes: int) -> Any:
@@ -130,20 +123,13 @@ def build_integer_reduction(function: str, kind: str, isa: Isa) -> TaskBody:
         set_one(y, total)
 
     @jit
-    def run_row(p: GroupParameters, x: Any, y: Any) -> None:
+    def unit(p: GroupParameters, x: Any, y: Any, left: Any) -> None:
         if p.outer_size == 1 and p.entry_size <= lanes:
             set_one(y, of_some(x, p.entry_size, start))
         else:
             fold_row(p, x, y)
 
-    @jit
-    def run_units(p: GroupParameters, first: Any, last: Any, own: Any) -> None:
-        group, group1, column = place_of(p, first)
-        for _ in range(first, last):
-            run_row(p, p.x + group * p.x_group + group1 * p.x_group1, p.y + group * p.y_group + group1 * p.y_group1)
-            group, group1, column = following(p, group, group1, column)
-
-    return share_units(GroupParameters, run_units)
+    return for_each_unit_in_place(unit, width, isa)
 
 
 def _through_long(fold: _Fold, generate: Callable[[Any, list[Any], Any], Any]) -> Callable[[Any, Any], Any]:

@@ -122,13 +122,13 @@ def _through_floats(unit: Any, layout: Layout, stored: Storage, isa: Isa) -> Any
     return run_row if layout == "rows" else run_columns
 
 
-def for_each_unit_in_place(unit: Any, stored: Storage, isa: Isa, vectors: int = 1) -> TaskBody:
-    """Calls unit(p, x, y, left) for each unit, on the tensors as they are; the arguments are those of `for_each_unit`.
+def for_each_unit_in_place(unit: Any, size: int, isa: Isa, vectors: int = 1) -> TaskBody:
+    """Calls unit(p, x, y, left) for each unit, on the tensors as they are, whose elements have `size` bytes.
 
     `left` is the number of groups behind the unit's first along their axis, of which the unit has at most those of some vectors.
     """
     lanes = vectors * isa.lanes
-    vector = lanes * load_store_of(stored, isa).size
+    vector = lanes * size
 
     @jit
     def run_units(p: GroupParameters, first: Any, last: Any, own: Any) -> None:
@@ -151,9 +151,10 @@ def build_reduction(layout: Layout, extreme: bool, stored: Storage, isa: Isa) ->
         stored: the type of the tensors' elements.
         isa: the instruction set that it is compiled for.
     """
+    size = load_store_of(stored, isa).size
     if layout == "rows":
-        return for_each_unit_in_place(_largest_of_row(stored, isa) if extreme else _sum_of_row(stored, isa), stored, isa)
-    return for_each_unit_in_place(_reduced_columns(extreme, stored, isa), stored, isa, REDUCED_VECTORS)
+        return for_each_unit_in_place(_largest_of_row(stored, isa) if extreme else _sum_of_row(stored, isa), size, isa)
+    return for_each_unit_in_place(_reduced_columns(extreme, stored, isa), size, isa, REDUCED_VECTORS)
 
 
 def _term(isa: Isa) -> Any:
@@ -269,7 +270,7 @@ def _largest_of_row(stored: Storage, isa: Isa) -> Any:
 def _reduced_columns(extreme: bool, stored: Storage, isa: Isa) -> Any:
     simd, load_store, term, larger = simd_of(isa), load_store_of(stored, isa), _term(isa), maximum_of(isa)
     add, multiply, all_of, read, write = simd.add, simd.multiply, simd.all_of, load_store.load, load_store.store
-    lanes, vector = isa.lanes, isa.lanes * load_store.size
+    lanes, size, vector = isa.lanes, load_store.size, isa.lanes * load_store.size
     start, root_of, check_norms = _LOWEST if extreme else _ZERO, function_of("square_root", isa), _norm_of(stored, isa)
 
     @jit
@@ -321,7 +322,7 @@ def _reduced_columns(extreme: bool, stored: Storage, isa: Isa) -> Any:
             four(p, x, y)
         else:
             for at in range(0, left, lanes):  # fewer vectors than a unit may have
-                one(p, x + at // lanes * vector, y + at // lanes * vector, left - at)
+                one(p, x + at * size, y + at * size, left - at)
         if p.root != 0:
             check_norms(p, x, y, min(left, REDUCED_VECTORS * lanes))
 
@@ -380,7 +381,7 @@ def build_hardmax(stored: Storage, isa: Isa) -> TaskBody:
             write(y + at * size, all_of(_ZERO), count - at)
         set_one(y + winner * size, np.float32(1.0))
 
-    return for_each_unit_in_place(unit, stored, isa)
+    return for_each_unit_in_place(unit, size, isa)
 
 
 def _first_winner(isa: Isa) -> Any:

@@ -325,7 +325,7 @@ def build_lp_normalization(stored: Storage, isa: Isa) -> TaskBody:
         for at in range(0, count, lanes):
             write(y + at * size, divide(read(x + at * size, count - at), divisor), count - at)
 
-    return for_each_unit_in_place(unit, stored, isa)
+    return for_each_unit_in_place(unit, size, isa)
 
 
 def _sum(magnitudes: bool, stored: Storage, isa: Isa) -> Any:
