@@ -96,8 +96,7 @@ def of_joined_slices(desc: ForwardPoolingDesc) -> ForwardPoolingDesc | None:
     dilated = any(size > 1 and step > 1 for size, step in zip((depth, height), getattr(desc, "dilations", ())[:2], strict=False))
     if not whole or dilated or steps[_DEPTH] != height * steps[_HEIGHT]:
         return None
-    names = [name for name in _ALONG_NOTHING if hasattr(desc, name)]
-    window = {name: (_ALONG_NOTHING[name], getattr(desc, name)[-1]) for name in names}
+    window = {name: (_ALONG_NOTHING[name], value) for name, value in _window_along(desc, _PLANES[-1]).items()}
     window["window_size"] = depth * height, desc.window_size[-1]
     steps_of_output = target.element_strides
     return desc.replace(
@@ -112,14 +111,18 @@ def _strided(tensor: TensorDesc, sizes: Sequence[int], strides: Sequence[int]) -
     return TensorDesc(data_type=tensor.data_type, sizes=tuple(sizes), strides=tuple(strides))
 
 
+def _window_along(desc: ForwardPoolingDesc, dimension: int) -> dict[str, int]:
+    """The members of a desc that describe its windows along a dimension of the tensors."""
+    return {name: getattr(desc, name)[dimension - _DEPTH] for name in _ALONG_NOTHING if hasattr(desc, name)}
+
+
 def _pools(desc: ForwardPoolingDesc, dimensions: Sequence[int]) -> bool:
     """Whether the windows along some dimensions are more than single elements, one after the other."""
-    assert desc.output_tensor is not None  # guaranteed by the check
     for at in dimensions:
-        windows = {name: getattr(desc, name)[at - _DEPTH] for name in _ALONG_NOTHING if hasattr(desc, name)}
-        if windows["window_size"] == 1:
-            windows.pop("dilations", None)
-        if any(value != _ALONG_NOTHING[name] for name, value in windows.items()):
+        window = _window_along(desc, at)
+        if window["window_size"] == 1:
+            window.pop("dilations", None)
+        if window != {name: _ALONG_NOTHING[name] for name in window}:
             return True
     return False
 
@@ -152,7 +155,8 @@ def _plan_of(desc: ForwardPoolingDesc, source: TensorDesc, target: TensorDesc, p
     own, one = list(_axes(source, target, pooled)), Axis(1, (0, 0))
     along = [Axis(0, (target.element_strides[at], source.element_strides[at])) for at in pooled]
     lengths = [(target.sizes[at], source.sizes[at]) for at in pooled]
-    window = {name: [getattr(desc, name)[at - _DEPTH] for at in pooled] for name in _ALONG_NOTHING if hasattr(desc, name)}
+    windows = [_window_along(desc, at) for at in pooled]
+    window = {name: [own[name] for own in windows] for name in windows[0]}
     if len(pooled) == 1:
         last = own.pop() if own else one
         place = 1 if last.strides == (1, 1) else 0
