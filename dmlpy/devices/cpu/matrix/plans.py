@@ -120,13 +120,12 @@ def pair_plan(desc: GEMMDesc) -> PairProductPlan | None:
 
     if desc.a_tensor.data_type is DataType.FLOAT16 or not multiplies_bfloat16():
         return None
-    desc = with_joined_rows(desc)
     usual = product_plan(desc)
     if type(usual) is not ProductPlan or desc.a_tensor.sizes[-1] < _MIN_TERMS:
         return None
     from dmlpy.devices.cpu.matrix.plan import PairProductPlan
 
-    return PairProductPlan(desc)
+    return PairProductPlan(with_joined_rows(desc))
 
 
 def _transposed_plan(desc: GEMMDesc, output: TensorDesc) -> TransposedProductPlan | str:
