@@ -1,4 +1,4 @@
-"""Products to FLOAT16 that have no kernels of their own, such as those with most fused functions: computed on copies in FLOAT32.
+"""Products and means to FLOAT16 that have no kernels of their own, such as those with most fused functions, on copies in FLOAT32.
 
 The fused function reads the sums before they are rounded, as the definition does, and writes the rounded results.
 """
@@ -42,7 +42,7 @@ def float32_copy_plan(desc: Any) -> Float32CopyPlan | str:
 
 
 class Float32CopyPlan(Plan):
-    """A product of FLOAT16 by the plan of the same product of FLOAT32.
+    """A product or a pooling of FLOAT16 by the plan of the same one of FLOAT32.
 
     Args:
         desc: a checked desc whose output is of FLOAT16; all inputs are, or some are integers, which stay as they are.

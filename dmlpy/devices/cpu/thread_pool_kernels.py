@@ -189,7 +189,7 @@ def publish(sync: Any, threads: Any, stage: Any, tile: Any) -> None:
 
 @jit
 def _nothing(p: CountedParameters, thread: Any) -> None:
-    """The start of a thread that needs nothing."""
+    """Prepares nothing, for threads that need no scratch."""
 
 
 def share_tiles(kind: type[CountedParameters], run: Any, begin: Any = _nothing) -> TaskBody:

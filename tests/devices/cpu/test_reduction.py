@@ -252,7 +252,7 @@ def test_reductions_of_integers(data_type: str, monkeypatch: pytest.MonkeyPatch)
 
 
 @pytest.mark.parametrize("axis", [0, 1])
-def test_norms_whose_squares_are_no_floats(axis: int) -> None:
+def test_norms_whose_squares_are_out_of_range(axis: int) -> None:
     """Squares of 1e30 and of 1e-30 are beyond float32's range; beside them are zeros and usual numbers."""
     x = np.outer([3.0, -4.0], np.repeat([1e30, 1e-30, 0.0, 1.0], 20)).astype(np.float32)
     given = np.ascontiguousarray(x if axis == 0 else x.T)

@@ -61,7 +61,7 @@ class Operation(ABC):
 
     @abstractmethod
     def prepare_row(self, taps: Sequence[Any]) -> Sequence[Any]:
-        """Computes from the vectors of a row's taps the values that all windows use that read the row."""
+        """Computes, from the vectors of a row's taps, the values that all windows over the row share."""
 
     @abstractmethod
     def accumulate(self, total: Any, row: Sequence[Any], number: int) -> Any:

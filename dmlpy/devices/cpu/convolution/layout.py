@@ -106,7 +106,7 @@ class Epilogue:
         return self.gate is None and not self.adds
 
     def describe(self) -> str:
-        """A computation."""
+        """The computation, in words."""
         parts = ["a tensor is added"] * self.adds + [_GATES[self.gate]]
         return f"epilogue in float32: {', then '.join(part for part in parts if part)}"
 

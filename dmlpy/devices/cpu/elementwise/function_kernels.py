@@ -85,7 +85,7 @@ _FAR_AREA = 4096.0
 """Beyond this argument arsinh and arcosh are the logarithm of twice the argument."""
 _LEAST_DIVISOR = 1e-30
 _PI_LOW = -8.742277657347586e-8
-"""The difference of pi and the float next to it."""
+"""Pi less the float next to it."""
 
 
 class _Doubles:

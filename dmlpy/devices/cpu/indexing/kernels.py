@@ -102,7 +102,6 @@ def build_elements(scatters: bool, width: int) -> TaskBody:
 def _row_of_elements(scatters: bool, width: int, index_bytes: int, signed: int) -> Any:
     """The kernel `run(indexed, other, indices, columns, size, steps)` of a row, for indices of one type."""
     copy = element_copy(width)
-
     load = word_at if index_bytes == _WORD_BYTES else long_at
 
     @jit

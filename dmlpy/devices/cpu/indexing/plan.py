@@ -57,7 +57,7 @@ class IndexingParameters(UnitParameters):
 
 @dataclass(frozen=True)
 class Units:
-    """The iterations of a kernel.
+    """The units of a kernel, and how it finds them.
 
     Attributes:
         kernel: the kernel, and its choices.

@@ -39,7 +39,7 @@ class _Terms:
         return self._builder.add(self._builder.load(place, align=8), offset)
 
     def at(self, offset: Any, last: Any, step: Any) -> list[tuple[Any, Any]]:
-        """The distance of each term's element from the first one, in bytes, and its weight, so many bytes behind the first place."""
+        """The distance of each term's element from the first one, in bytes, and its weight, at an offset in bytes from the first place."""
         builder, found = self._builder, []
         for indices, weights in zip(self._indices, self._weights, strict=True):
             index = builder.load(builder.inttoptr(builder.add(indices, offset), INDEX.as_pointer()), align=_WORD_BYTES)

@@ -180,7 +180,7 @@ def _runs(mode: PaddingMode, size: int, start: int, end: int) -> list[_Run]:
 
 
 def _period(mode: PaddingMode, size: int) -> list[tuple[int, int, int]]:
-    """The repetitions along an axis, the innermost first: counts, first sources, and steps."""
+    """The runs that are repeated along an axis, that of the whole input first: counts, first sources, and steps."""
     if mode is PaddingMode.SYMMETRIC:
         return [(size, 0, 1), (size, size - 1, -1)]
     return [(size, 0, 1), (size - 2, size - 2, -1)] if mode is PaddingMode.REFLECTION and size > 2 else [(size, 0, 1)]

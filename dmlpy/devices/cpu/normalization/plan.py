@@ -79,7 +79,7 @@ class BatchNormalizationParameters(CountedParameters):
 
 
 class CoefficientParameters(CountedParameters):
-    """The tensors of the kernels of coefficients: of y, or of dx."""
+    """The parameters of the kernels of coefficients: of y, or of dx."""
 
     groups: Count = field("groups")
     scale: Address = field("the scales")
@@ -102,7 +102,7 @@ class KnownStatisticsParameters(CoefficientParameters):
 
 
 class GroupSumsParameters(CoefficientParameters):
-    """The tensors of the kernels of coefficients that add up the sums of a group's chunks."""
+    """The parameters of the kernels of coefficients that add up the sums of a group's chunks."""
 
     outer: Count = field("planes of each group; not read for rows")
     chunks: Count = field("chunks of a plane, or of all rows")

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 _BYTES = {DataType.UINT8, DataType.INT8}
 _OF_EACH_ROW = ("a_scale_tensor", "a_zero_point_tensor", "output_scale_tensor", "output_zero_point_tensor")
-"""What may have an element for each row."""
+"""The tensors that may have an element for each row."""
 
 
 @plan(MatrixMultiplyIntegerDesc, MatrixMultiplyIntegerToFloatDesc, QuantizedLinearMatrixMultiplyDesc)

@@ -330,7 +330,10 @@ def _reduced_columns(extreme: bool, stored: Storage, isa: Isa) -> Any:
 
 
 def build_running_product(layout: Layout, stored: Storage, isa: Isa) -> TaskBody:
-    """Builds a thread's part of running products, in double precision, to be compiled. The arguments are those of `build_running_sum`."""
+    """Builds a thread's part of running products, in double precision, to be compiled.
+
+    The arguments are those of `running_kernels.build_running_sum`.
+    """
     lanes = isa.lanes if layout == "columns" else 1
 
     @jit
@@ -358,7 +361,7 @@ def build_running_product(layout: Layout, stored: Storage, isa: Isa) -> TaskBody
 
 
 def build_hardmax(stored: Storage, isa: Isa) -> TaskBody:
-    """Builds a thread's part of a hardmax of rows, to be compiled. The arguments are those of `build_running_sum`."""
+    """Builds a thread's part of a hardmax of rows, to be compiled. The arguments are those of `build_reduction`."""
     simd, load_store, maximum, lanes = simd_of(isa), load_store_of(stored, isa), maximum_of(isa), isa.lanes
     read, write, set_one, size = load_store.load, load_store.store, load_store.store_one, load_store.size
     all_of, largest_of, select_first, first_of = simd.all_of, horizontal_maximum_or_nan(isa), lane_selector(isa), _first_winner(isa)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 _DIGIT, _COUNT_BYTES = 8, 4
 _SPARE = 4
-"""Bisection ends with at most one in so many elements more than are taken."""
+"""Bisection ends when the elements that are left exceed those that are taken by at most one in this many."""
 
 
 @intrinsic
