@@ -282,7 +282,7 @@ class Functions:
         math, half = self._math, self._math.constant(0.5)
         size = math.magnitude(x)
         is_far = math.less(half, size)
-        root = math.built_in("sqrt", math.multiply(math.subtract(math.constant(1.0), size), half))
+        root = math.square_root(math.multiply(math.subtract(math.constant(1.0), size), half))
         return is_far, self._arcsine(math.select(is_far, root, size))
 
     def _asin(self, x: Any) -> Any:
@@ -345,7 +345,7 @@ class Functions:
         math, one, size = self._math, self._math.constant(1.0), self._math.magnitude(x)
         square = math.fused_once(size, size, one)
         lost = math.fused_once(size, size, math.subtract(one, square))
-        root = math.built_in("sqrt", square)
+        root = math.square_root(square)
         return math.built_in("copysign", self._area(size, (root, size), (square, lost, root)), x)
 
     def _acosh(self, x: Any) -> Any:
@@ -354,7 +354,7 @@ class Functions:
         twice = math.add(above, above)
         square = math.fused_once(above, above, twice)
         lost = math.fused_once(above, above, math.subtract(twice, square))
-        root = math.built_in("sqrt", square)
+        root = math.square_root(square)
         return math.select(math.less(x, one), math.constant(nan), self._area(x, (x, root), (square, lost, root)))
 
     def _area(self, size: Any, terms: tuple[Any, Any], radicand: tuple[Any, Any, Any]) -> Any:

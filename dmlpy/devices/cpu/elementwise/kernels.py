@@ -36,7 +36,7 @@ def _formulas(math: SimdMath, builder: Any) -> dict[Code, Callable[[Any, Any, An
         Code.CLIP: lambda x, y, a, b: math.at_most(math.at_least(x, a), b),
         Code.ABS: lambda x, y, a, b: math.magnitude(x),
         Code.NEGATE: lambda x, y, a, b: builder.fneg(x),
-        Code.SQRT: lambda x, y, a, b: math.built_in("sqrt", x),
+        Code.SQRT: lambda x, y, a, b: math.square_root(x),
         Code.FLOOR: lambda x, y, a, b: math.built_in("floor", x),
         Code.CEIL: lambda x, y, a, b: math.built_in("ceil", x),
         Code.ROUND: lambda x, y, a, b: math.built_in("rint", x),

@@ -32,7 +32,7 @@ def _functions(isa: Isa) -> tuple[Any, Any]:
     def moved(parameters: Any, first: Any, second: Any, rate: Any, epsilon: Any) -> Any:
         def generate(builder: Any, arguments: Any) -> Any:
             parameters, first, second, rate, epsilon = arguments
-            divisor = builder.fadd(SimdMath(builder, simd).built_in("sqrt", second), epsilon)
+            divisor = builder.fadd(SimdMath(builder, simd).square_root(second), epsilon)
             return builder.fsub(parameters, builder.fdiv(builder.fmul(rate, first), divisor))
 
         return simd.kind(*[simd.kind] * 5), generate
