@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dmlpy.devices.axes import merged
+from dmlpy.devices.axes import Axis, merged
 from dmlpy.devices.cpu.isa import FLOAT_BYTES
 from dmlpy.devices.cpu.jit import Kernel
 from dmlpy.devices.cpu.quantized.products import host_byte_isa, is_signed
@@ -106,12 +106,10 @@ class ElementsPlan(PlanWithoutConstants):
         roles = [role for role in _ROLES if role in tensors]
         axes = list(merged(sizes, [tensors[role][2] for role in roles]))
         inner = axes.pop() if axes else None
-        repeated = set() if inner is None else {role for role, step in zip(roles, inner.strides, strict=True) if step == 0}
-        if operation is Element.ADD and "x" in repeated:  # the order of the operands does not matter, and the kernel repeats the second
+        if operation is Element.ADD and _repeats("x", roles, inner):  # their order does not matter, and the kernel repeats the second one
             tensors = {_EXCHANGED.get(role, role): tensor for role, tensor in tensors.items()}
-            repeated = {_EXCHANGED.get(role, role) for role in repeated}
             roles = [_EXCHANGED.get(role, role) for role in roles]
-        self._tensors, self._repeats_y = tensors, "y" in repeated
+        self._tensors, self._repeats_y = tensors, _repeats("y", roles, inner)
         self._count = 1 if inner is None else inner.size
         steps = np.zeros((len(_ROLES), 1 + len(axes)), np.int64)
         for at, role in enumerate(roles):
@@ -171,6 +169,11 @@ class ElementsPlan(PlanWithoutConstants):
 
 _ROLES = ("output", "x", "y", "x scale", "y scale", "output scale", "x zero", "y zero", "output zero")
 _EXCHANGED = {f"{one}{part}": f"{other}{part}" for one, other in (("x", "y"), ("y", "x")) for part in ("", " scale", " zero")}
+
+
+def _repeats(role: str, roles: Sequence[str], run: Axis | None) -> bool:
+    """Whether a run has one element of an operand, if there is that operand."""
+    return run is not None and role in roles and run.strides[roles.index(role)] == 0
 
 
 class DynamicPlan(PlanWithoutConstants):
