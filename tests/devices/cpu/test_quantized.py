@@ -538,3 +538,18 @@ def test_zeros_keep_their_sign_without_a_bias() -> None:
     desc = dml.MatrixMultiplyIntegerToFloatDesc(**{name: tensor(array) for name, array in given.items()}, output_tensor=output)
     signs = np.signbit(run(desc, given, "cpu")["output_tensor"])
     np.testing.assert_array_equal(signs, np.broadcast_to([[True], [False], [True]], (3, 19)))
+
+
+@pytest.mark.parametrize("strides", [(0, 1), (3, 0), (300, 2)], ids=["one row", "one column", "gaps"])
+def test_biases_of_any_strides(strides: tuple[int, int]) -> None:
+    """Whole panels of columns and a part of one; contiguous biases of a whole panel are read in place."""
+    rng, sizes = np.random.default_rng(11), (5, COLUMNS)
+    given = {"a_tensor": extreme(rng, "uint8", 5, 41), "b_tensor": extreme(rng, "int8", 41, COLUMNS)}
+    given |= {"a_scale_tensor": scale(rng, 1, 1), "b_scale_tensor": scale(rng, 1, 1)}
+    kept = tuple(1 if step == 0 else size for size, step in zip(sizes, strides, strict=True))
+    given["bias_tensor"] = np.broadcast_to(rng.normal(size=kept).astype(np.float32), sizes)
+    tensors = {name: tensor(array) for name, array in given.items()}
+    tensors["bias_tensor"] = dml.TensorDesc(data_type="FLOAT32", sizes=sizes, strides=strides)
+    desc = dml.MatrixMultiplyIntegerToFloatDesc(**tensors).with_outputs()
+    assert not isinstance(compiled_plan(desc), str | Float32CopyPlan)
+    np.testing.assert_array_equal(run(desc, given, "cpu")["output_tensor"], run(desc, given)["output_tensor"])
