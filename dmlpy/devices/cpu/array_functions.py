@@ -34,7 +34,7 @@ class Conversion:
 
     def __init__(self, target: Array, source: Array) -> None:
         parts = ("target", target), ("source", source)
-        plan = CopyPlan([Copy(*(Elements(place, own.dtype, own.shape, own.strides) for place, own in parts))], CONVERSIONS)
+        plan = CopyPlan([Copy(*(Elements(place, array.dtype, array.shape, array.strides) for place, array in parts))], CONVERSIONS)
         self._addresses = np.zeros(2, np.int64)
         self._launch = plan.bind_addresses(self._addresses)
 

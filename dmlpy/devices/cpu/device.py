@@ -96,16 +96,16 @@ class CpuDevice(NumpyDevice):
         return None if why_no_kernels() is not None else compiled_loop(body)
 
     def describe(self) -> dict[str, str]:
-        found = {**super().describe(), "name": "CPU", "threads": str(available_threads())}
+        lines = {**super().describe(), "name": "CPU", "threads": str(available_threads())}
         if not llvmlite_is_installed():
-            return found | {"compiled plans": "none: llvmlite is not installed (pip install 'dmlpy[cpu]')"}
+            return lines | {"compiled plans": "none: llvmlite is not installed (pip install 'dmlpy[cpu]')"}
         from importlib.metadata import version  # imports what reads e-mails
 
         from dmlpy.devices.cpu.isa import host_isa, multiplies_bfloat16
         from dmlpy.devices.cpu.llvm import max_isa
 
         isa = host_isa()
-        return found | {
+        return lines | {
             "llvmlite": version("llvmlite"),
             "vector registers": f"{isa.registers} of {isa.lanes} floats",
             "BFLOAT16 products": "yes" if multiplies_bfloat16() else "no",

@@ -81,10 +81,10 @@ def _load(image: bytes, symbol: str) -> int:
                 if info & 0xFFFFFFFF != _ABSOLUTE:
                     raise ValueError("an unknown relocation")
                 pack_into("<Q", memory, offsets[section.info] + place, address(*symbols[info >> 32]) + addend)
-    (found,) = (address(*item) for item in symbols if item[0] == symbol)
+    (symbol_address,) = (address(*item) for item in symbols if item[0] == symbol)
     _make_executable(base, size)
     _memory.append(memory)
-    return found
+    return symbol_address
 
 
 def _places(image: bytes, sections: list[_Section]) -> tuple[dict[int, int], int]:

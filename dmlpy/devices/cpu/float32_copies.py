@@ -59,7 +59,7 @@ class Float32CopyPlan(Plan):
         self.constants = self._product.constants
         self.persistent_size = self._product.persistent_size
         self._epilogue = self._epilogue_of(desc, wide[_OUTPUT])
-        self._conversions = {place: _conversion(place, own, wide[place]) for place, own in tensors.items() if place != _OUTPUT}
+        self._conversions = {place: _conversion(place, described, wide[place]) for place, described in tensors.items() if place != _OUTPUT}
         kind = np.dtype(np.float32)
         order = sorted(wide, key=lambda place: place in self.constants)  # the constants are not there in prepared launches
         sizes = [(place, (wide[place].span,), kind) for place in order]

@@ -91,12 +91,12 @@ def host_processor() -> Processor:
 
     Linux lists the features of x86 processors. Elsewhere LLVM reports them; importing it takes longer than loading all kernels of a model.
     """
-    found = _listed() if sys.platform == "linux" and platform.machine() == "x86_64" else None
-    if found is None:
+    processor = _listed() if sys.platform == "linux" and platform.machine() == "x86_64" else None
+    if processor is None:
         binding = imported("llvmlite.binding")
         features = binding.get_host_cpu_features()
-        found = Processor(features, (binding.get_host_cpu_name(), features.flatten()))
-    return Processor(within_max_isa(found.features), (*found.identity, max_isa() or ""))
+        processor = Processor(features, (binding.get_host_cpu_name(), features.flatten()))
+    return Processor(within_max_isa(processor.features), (*processor.identity, max_isa() or ""))
 
 
 def _listed() -> Processor | None:

@@ -86,11 +86,11 @@ class Kernel(PlanPart):
     def __call__(self, *choices: Hashable) -> Function:
         """The function for choices: numbers, strings, and dataclasses and tuples of them with distinct `repr`."""
         form = (self._target, self._count, choices)
-        found = _functions.get(form)
-        if found is None:
+        function = _functions.get(form)
+        if function is None:
             apart_from_forks(lambda stream: self._make(choices, form))(0)  # a child would find the locks of the compiler held
-            found = _functions[form]
-        return found
+            function = _functions[form]
+        return function
 
     def address(self, *choices: Hashable) -> int:
         """The address of `kernel(*choices)` for kernels that call it."""
@@ -152,8 +152,8 @@ def _check_externals(code: str) -> None:
 
 def _loaded(image: bytes, symbol: str) -> int | None:
     """The address of a symbol of some machine code, which it loads; None if it has no such symbol."""
-    if (found := elf_loader.load(image, symbol)) is not None:
-        return found
+    if (loaded := elf_loader.load(image, symbol)) is not None:
+        return loaded
     from dmlpy.devices.cpu.llvm import imported
 
     binding = imported("llvmlite.binding")

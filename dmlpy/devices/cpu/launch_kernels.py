@@ -68,8 +68,8 @@ def _begins(sync: Any, stage: Any, tile: Any) -> Any:
     if integer_at(sync + CURRENT_STAGE) > stage:
         return False
     state = sync + TILE_STATES + TILE_STATE_SIZE * tile
-    found = integer_at(state)
-    return found < stage and exchange_integer(state, found, stage) == found
+    observed = integer_at(state)
+    return observed < stage and exchange_integer(state, observed, stage) == observed
 
 
 def build_batched_launch() -> TaskBody:

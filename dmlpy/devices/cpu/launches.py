@@ -77,24 +77,24 @@ def steal_timeout_of(tile_ns: int) -> int:
 
 def fuse_launches(work: Sequence[Work]) -> list[HostCall]:
     """The work in order, with consecutive tasks joined to one launch if they run on the same number of threads."""
-    found: list[HostCall] = []
+    fused: list[HostCall] = []
     waiting: list[Task] = []
 
     def end() -> None:
         if waiting:
-            found.append(_FusedLaunch(tuple(waiting), _threads_of(waiting)))
+            fused.append(_FusedLaunch(tuple(waiting), _threads_of(waiting)))
             waiting.clear()
 
     for each in work:
         if not isinstance(each, Task):
             end()
-            found.append(each)
+            fused.append(each)
         else:
             if any(task.exact and task.threads < _threads_of([*waiting, each]) for task in (*waiting, each)):
                 end()
             waiting.append(each)
     end()
-    return found
+    return fused
 
 
 def _threads_of(tasks: Sequence[Task]) -> int:
@@ -151,29 +151,29 @@ class BatchedLaunches(LaunchSequence):
         """For each launch its batch and the index of its first task launch there, or None and the launch itself."""
         self._tasks = [_task_launches(launch) for launch in launches]
         self._table: _RelocationTable | None = None
-        self.relocatable = frozenset(at for at, own in enumerate(self._tasks) if own is not None and _are_relocatable(own))
+        self.relocatable = frozenset(at for at, group in enumerate(self._tasks) if group is not None and _are_relocatable(group))
         parts: list[tuple[Launch, int]] = []
         waiting: list[list[TaskLaunch]] = []
 
         def end() -> None:
-            if len(waiting) == len(tasks := [task for own in waiting for task in own]) == 1:
+            if len(waiting) == len(tasks := [task for group in waiting for task in group]) == 1:
                 self._places.append((None, len(parts)))
                 parts.append((tasks[0], 1))
             elif waiting:
                 batch, first = BatchedLaunch(tasks), 0
-                for own in waiting:
+                for group in waiting:
                     self._places.append((batch, first))
-                    first += len(own)
+                    first += len(group)
                 parts.append((batch, len(waiting)))
             waiting.clear()
 
-        for launch, found in zip(launches, self._tasks, strict=True):
-            if found is None:
+        for launch, tasks_of_launch in zip(launches, self._tasks, strict=True):
+            if tasks_of_launch is None:
                 end()
                 self._places.append((None, len(parts)))
                 parts.append((launch, 1))
             else:
-                waiting.append(found)
+                waiting.append(tasks_of_launch)
         end()
         super().__init__(parts)
 
@@ -222,13 +222,13 @@ def _task_launches(launch: Launch) -> list[TaskLaunch] | None:
         return [launch]
     if not isinstance(launch, InOrder):
         return None
-    found: list[TaskLaunch] = []
+    tasks: list[TaskLaunch] = []
     for part in launch.work:
         launches = _task_launches(part)
         if launches is None:
             return None
-        found += launches
-    return found
+        tasks += launches
+    return tasks
 
 
 def entry_of(launch: TaskLaunch | BatchedLaunch) -> tuple[int, int, int]:
@@ -322,5 +322,5 @@ def compiled_loop(body: LoopBody) -> CompiledLoop | None:
 
 
 def _copies(copies: Sequence[ArrayCopy]) -> list[Action]:
-    found = [(address_of(target), address_of(source), target.nbytes) for target, source in copies]
-    return [(COPY, target, source, size, 0, 0) for target, source, size in found if target != source]
+    moves = [(address_of(target), address_of(source), target.nbytes) for target, source in copies]
+    return [(COPY, target, source, size, 0, 0) for target, source, size in moves if target != source]

@@ -63,9 +63,9 @@ def imported(module: str) -> Any:
 
 def _imported(module: str) -> Any:
     try:
-        found = importlib.import_module(module)
+        imported_module = importlib.import_module(module)
         _guard_calls()
-        return found
+        return imported_module
     except Exception as error:
         what = f"{type(error).__name__}: {error}"
         raise DeviceError(f"llvmlite, which compiles for the device cpu, cannot be imported: {what}") from error
@@ -83,13 +83,13 @@ def _guard_calls() -> None:
 
 def on_own_thread(work: Callable[[], T]) -> T:
     """The result of work done on another thread, safe from interrupts, which only reach the main thread."""
-    found: list[T] = []
+    results: list[T] = []
     failures: list[BaseException] = []
 
     def run() -> None:
         try:
             with _one_at_a_time:
-                found.append(work())
+                results.append(work())
         except BaseException as error:
             failures.append(error)
 
@@ -101,7 +101,7 @@ def on_own_thread(work: Callable[[], T]) -> T:
         run()
     if failures:
         raise failures[0]
-    return found[0]
+    return results[0]
 
 
 def machine_code(make: Callable[[], Callable[..., object]], arguments: int, *, returns: bool, level: int) -> tuple[bytes, str]:

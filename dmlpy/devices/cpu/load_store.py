@@ -46,12 +46,12 @@ def load_store_of(stored: Storage, isa: Isa) -> LoadStore:
     simd, lanes = simd_of(isa), isa.lanes
     if stored == "float32":
         return LoadStore(FLOAT_BYTES, *_counted(lanes, simd.load, simd.load_some, simd.store, simd.store_some), float_at, set_float)
-    own, vector, one, address = ir_load_store_of(stored, isa), simd.kind, types.float32, types.int64
-    load = _intrinsic(vector(address), own.load)
-    load_some = _intrinsic(vector(address, types.int64), own.load_first)
-    store = _intrinsic(types.void(address, vector), lambda builder, at, value: own.store(builder, value, at))
+    accesses, vector, one, address = ir_load_store_of(stored, isa), simd.kind, types.float32, types.int64
+    load = _intrinsic(vector(address), accesses.load)
+    load_some = _intrinsic(vector(address, types.int64), accesses.load_first)
+    store = _intrinsic(types.void(address, vector), lambda builder, at, value: accesses.store(builder, value, at))
     store_some = _intrinsic(
-        types.void(address, vector, types.int64), lambda builder, at, value, count: own.store_first(builder, value, at, count)
+        types.void(address, vector, types.int64), lambda builder, at, value, count: accesses.store_first(builder, value, at, count)
     )
     load_one = _intrinsic(one(address), partial(_load_one, stored))
     store_one = _intrinsic(types.void(address, one), partial(_store_one, stored))
@@ -236,11 +236,11 @@ def floats_of_halves(builder: Any, bits: Any) -> Any:
     least = all_of(113 << 23)
     subnormal = builder.fsub(builder.bitcast(builder.add(moved, all_of(1 << 23)), floats), builder.bitcast(least, floats))
     is_nan = builder.icmp_signed(">", moved, all_of(143 << 23))
-    found = builder.select(builder.icmp_signed("<", moved, all_of(143 << 23)), moved, builder.add(moved, all_of(112 << 23)))
-    found = builder.select(is_nan, builder.or_(found, all_of(0x400000)), found)
-    found = builder.select(builder.icmp_signed("<", moved, least), builder.bitcast(subnormal, wide), found)
+    result = builder.select(builder.icmp_signed("<", moved, all_of(143 << 23)), moved, builder.add(moved, all_of(112 << 23)))
+    result = builder.select(is_nan, builder.or_(result, all_of(0x400000)), result)
+    result = builder.select(builder.icmp_signed("<", moved, least), builder.bitcast(subnormal, wide), result)
     sign = builder.shl(builder.and_(whole, all_of(0x8000)), all_of(16))
-    return builder.bitcast(builder.or_(found, sign), floats)
+    return builder.bitcast(builder.or_(result, sign), floats)
 
 
 def halves_of_floats(builder: Any, value: Any) -> Any:
@@ -262,11 +262,11 @@ def halves_of_floats(builder: Any, value: Any) -> Any:
     # Added to 0.5, a number below 2^-14 is rounded to a multiple of 2^-24, the least half.
     half = all_of(126 << 23)
     subnormal = builder.sub(builder.bitcast(builder.fadd(builder.bitcast(size, value.type), builder.bitcast(half, value.type)), wide), half)
-    found = builder.select(builder.icmp_signed("<", size, all_of(113 << 23)), subnormal, rounded)
+    result = builder.select(builder.icmp_signed("<", size, all_of(113 << 23)), subnormal, rounded)
     nan = builder.or_(all_of(0x7E00), builder.and_(builder.lshr(size, all_of(13)), all_of(0x3FF)))
-    found = builder.select(builder.icmp_signed(">", size, all_of(0x7F800000)), nan, found)
+    result = builder.select(builder.icmp_signed(">", size, all_of(0x7F800000)), nan, result)
     sign = builder.and_(builder.lshr(bits, all_of(16)), all_of(0x8000))
-    return builder.trunc(builder.or_(found, sign), short)
+    return builder.trunc(builder.or_(result, sign), short)
 
 
 def _value_of(stored: Storage, builder: Any, bits: Any, lanes: int) -> Any:

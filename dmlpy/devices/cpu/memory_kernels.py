@@ -210,13 +210,13 @@ def fill(target: Any, source: Any, width: Any, size: Any) -> Any:
         target, source, width, size = arguments
         end = builder.append_basic_block("filled")
         choice = builder.switch(width, end)
-        for own in (1, 2, 4, 8):
-            block = builder.append_basic_block(f"width{own}")
-            choice.add_case(ADDRESS(own), block)
+        for bytes_of_value in (1, 2, 4, 8):
+            block = builder.append_basic_block(f"width{bytes_of_value}")
+            choice.add_case(ADDRESS(bytes_of_value), block)
             builder.position_at_end(block)
-            kind = ir.IntType(8 * own)
-            value = builder.load(builder.inttoptr(source, kind.as_pointer()), align=own)
-            _fill_loop(builder, target, value, own, size)
+            kind = ir.IntType(8 * bytes_of_value)
+            value = builder.load(builder.inttoptr(source, kind.as_pointer()), align=bytes_of_value)
+            _fill_loop(builder, target, value, bytes_of_value, size)
             builder.branch(end)
         builder.position_at_end(end)
 

@@ -35,8 +35,8 @@ def exchange_integer(address: Any, expected: Any, value: Any) -> Any:
 
     def generate(builder: Any, arguments: Any) -> Any:
         place = builder.inttoptr(arguments[0], ADDRESS.as_pointer())
-        found = builder.cmpxchg(place, arguments[1], arguments[2], "acq_rel", "acquire")
-        return builder.extract_value(found, 0)
+        exchanged = builder.cmpxchg(place, arguments[1], arguments[2], "acq_rel", "acquire")
+        return builder.extract_value(exchanged, 0)
 
     return types.int64(types.int64, types.int64, types.int64), generate
 

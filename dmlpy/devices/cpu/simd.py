@@ -114,8 +114,8 @@ def _struct_view(kind: np.dtype[np.void]) -> Any:
 
 def maximum(builder: Any, x: Any, y: Any) -> Any:
     """The larger number of each lane of two vectors, the first of equal ones, or NaN if there is one."""
-    found = builder.select(builder.fcmp_ordered(">", y, x), y, x)
-    return builder.select(builder.fcmp_unordered("uno", y, y), y, found)
+    larger = builder.select(builder.fcmp_ordered(">", y, x), y, x)
+    return builder.select(builder.fcmp_unordered("uno", y, y), y, larger)
 
 
 def prefetch(builder: Any, address: Any, *, writes: bool = False, caches: int = 3) -> None:
@@ -150,8 +150,8 @@ def field_at(builder: Any, kind: np.dtype[np.void], address: Any, name: str) -> 
     fields = kind.fields
     assert fields is not None, "the type is structured"
     field, offset, *_ = fields[name]
-    own = ADDRESS if field.kind == "i" else FLOAT
-    return builder.load(builder.inttoptr(builder.add(address, ADDRESS(offset)), own.as_pointer()))
+    llvm_type = ADDRESS if field.kind == "i" else FLOAT
+    return builder.load(builder.inttoptr(builder.add(address, ADDRESS(offset)), llvm_type.as_pointer()))
 
 
 @intrinsic

@@ -133,12 +133,12 @@ class SimdMath:
 
     def larger(self, x: Any, y: Any) -> Any:
         """The larger number; NaN where either is."""
-        found = self.select(self.less(x, y), y, x)
-        return self.select(self._builder.fcmp_unordered("uno", y, y), y, found)
+        result = self.select(self.less(x, y), y, x)
+        return self.select(self._builder.fcmp_unordered("uno", y, y), y, result)
 
     def smaller(self, x: Any, y: Any) -> Any:
-        found = self.select(self.less(y, x), y, x)
-        return self.select(self._builder.fcmp_unordered("uno", y, y), y, found)
+        result = self.select(self.less(y, x), y, x)
+        return self.select(self._builder.fcmp_unordered("uno", y, y), y, result)
 
     @property
     def scales_at_once(self) -> bool:
@@ -295,10 +295,10 @@ class SimdMath:
         with builder.if_then(builder.icmp_unsigned("!=", builder.bitcast(are_far, lanes), lanes(0)), likely=False):
             # Only these: the digits of the others must not depend on their neighbours.
             far, after = self.select(are_far, self._swish_by_root(x, scaled), near), builder.block
-        found = builder.phi(x.type)
-        found.add_incoming(near, before)
-        found.add_incoming(far, after)
-        return found
+        result = builder.phi(x.type)
+        result.add_incoming(near, before)
+        result.add_incoming(far, after)
+        return result
 
     def _swish_by_root(self, x: Any, scaled: Any) -> Any:
         """By the root of exp(-|scaled|), which has all its digits where the power and the sigmoid have none."""

@@ -178,18 +178,20 @@ class KernelStruct:
     _block: ClassVar[type[ctypes.Array[ctypes.c_int64]]]
 
     def __init_subclass__(cls) -> None:
-        own = {name: value for name, value in vars(cls).items() if isinstance(value, _Field)}
-        kinds = [(name, _TYPES[cls.__annotations__[name]], *([(value.values,)] if value.values else [])) for name, value in own.items()]
+        declared = {name: value for name, value in vars(cls).items() if isinstance(value, _Field)}
+        kinds = [
+            (name, _TYPES[cls.__annotations__[name]], *([(value.values,)] if value.values else [])) for name, value in declared.items()
+        ]
         cls.dtype = np.dtype([*((name, cls.dtype[name]) for name in cls.dtype.names or ()), *kinds])
-        cls.texts = cls.texts | {name: value.text for name, value in own.items()}
-        addresses = (name for name in own if cls.__annotations__[name] == "Address")
+        cls.texts = cls.texts | {name: value.text for name, value in declared.items()}
+        addresses = (name for name in declared if cls.__annotations__[name] == "Address")
         fields = [(name, cls.dtype[name]) for name in cls.dtype.names or ()]
         cls._zeros = {name: 0 for name, kind in fields if kind.shape == ()}
         codes = {np.dtype(np.int64): "q", np.dtype(np.float32): "f", np.dtype(np.float64): "d"}
         cls._packer = struct.Struct("=" + "".join(codes[kind] if name in cls._zeros else f"{kind.itemsize}x" for name, kind in fields))
         cls._block = ctypes.c_int64 * -(-cls._packer.size // 8)
         cls.addresses = cls.addresses | {name: cls.dtype.fields[name][1] for name in addresses if cls.dtype.fields is not None}
-        for name in own:
+        for name in declared:
             delattr(cls, name)
 
     @classmethod
@@ -206,14 +208,14 @@ class KernelStruct:
         """
         packer = cls._packer
         block = cls._block()
-        found, filled = Parameters(block), {**cls._zeros, **values}
+        parameters, filled = Parameters(block), {**cls._zeros, **values}
         if len(filled) != len(cls._zeros):
             raise ValueError(f"no fields of {cls.__name__}: {', '.join(sorted(values.keys() - cls._zeros.keys()))}")
         for name, offset in cls.addresses.items():
             if name in values:
-                filled[name] = found.stored(found.address + offset, values[name])
+                filled[name] = parameters.stored(parameters.address + offset, values[name])
         packer.pack_into(block, 0, *filled.values())  # in a tenth of the time of assignments to a structured array
-        return found
+        return parameters
 
 
 class StagedParameters(KernelStruct):

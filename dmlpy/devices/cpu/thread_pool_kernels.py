@@ -72,10 +72,10 @@ def enter(sync: Any, thread: Any, threads: Any, epoch: Any) -> Any:
         return True
     _wait_for_epoch(sync, epoch)
     while True:
-        found = integer_at(sync + ACTIVE_WORKERS)
-        if found >> _EPOCH_SHIFT != epoch + 1 or found & _CLOSED:
+        observed = integer_at(sync + ACTIVE_WORKERS)
+        if observed >> _EPOCH_SHIFT != epoch + 1 or observed & _CLOSED:
             return False
-        if exchange_integer(sync + ACTIVE_WORKERS, found, found + 1) == found:
+        if exchange_integer(sync + ACTIVE_WORKERS, observed, observed + 1) == observed:
             return True
 
 
@@ -173,8 +173,8 @@ def commit(sync: Any, threads: Any, stage: Any, tile: Any) -> Any:
     if threads == 1:
         return True
     committed = sync + TILE_STATES + TILE_STATE_SIZE * tile + _COMMITTED
-    found = integer_at(committed)
-    return found < 2 * stage and exchange_integer(committed, found, 2 * stage) == found
+    observed = integer_at(committed)
+    return observed < 2 * stage and exchange_integer(committed, observed, 2 * stage) == observed
 
 
 @jit
@@ -197,9 +197,9 @@ def share_tiles(kind: type[CountedParameters], run: Any, begin: Any = _nothing) 
 
     Args:
         kind: its parameters.
-        run: run(p, tile, own), which computes a tile and returns what `own` is for the thread's next one.
-        begin: begin(p, thread), which returns the first `own`. Only a thread that has a tile calls it: the scratch of one that comes
-            late may be in use.
+        run: run(p, tile, state), which computes a tile and returns the state for the thread's next one.
+        begin: begin(p, thread), which returns the first state, such as the address of its scratch. Only a thread that has a tile calls it:
+            the scratch of one that comes late may be in use.
     """
     parameters_at = struct_view(kind)
 
@@ -207,9 +207,9 @@ def share_tiles(kind: type[CountedParameters], run: Any, begin: Any = _nothing) 
         p, finished = parameters_at(parameters), 0
         tile = _first_tile(parameters, p.tiles, thread, threads, sync, epoch)
         if tile < p.tiles:
-            own = begin(p, thread)
+            state = begin(p, thread)
             while tile < p.tiles:
-                own = run(p, tile, own)
+                state = run(p, tile, state)
                 finished += 1
                 tile = _next_tile(parameters, tile, p.tiles, threads, epoch)
         _wait_for_all_tiles(parameters, finished, p.tiles, thread, threads)
@@ -222,14 +222,14 @@ def share_units(kind: type[UnitParameters], run: Any, begin: Any = _nothing) -> 
 
     Args:
         kind: its parameters.
-        run: run(p, first, last, own), which computes the units from `first` to before `last`.
-        begin: begin(p, thread), which returns `own`, as for `share_tiles`.
+        run: run(p, first, last, state), which computes the units from `first` to before `last`.
+        begin: begin(p, thread), which returns `state`, as for `share_tiles`.
     """
 
     @jit
-    def run_tile(p: UnitParameters, tile: Any, own: Any) -> Any:
-        run(p, p.units * tile // p.tiles, p.units * (tile + 1) // p.tiles, own)
-        return own
+    def run_tile(p: UnitParameters, tile: Any, state: Any) -> Any:
+        run(p, p.units * tile // p.tiles, p.units * (tile + 1) // p.tiles, state)
+        return state
 
     return share_tiles(kind, run_tile, begin)
 

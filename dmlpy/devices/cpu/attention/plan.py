@@ -62,7 +62,8 @@ class Operand:
     def repeated(self, sizes: Sequence[int]) -> Operand:
         """The operand with its dimensions of size 1 repeated to sizes."""
         strides = [
-            step if own == size else 0 for own, size, step in zip(self.tensor.sizes, sizes, self.tensor.element_strides, strict=True)
+            step if existing == size else 0
+            for existing, size, step in zip(self.tensor.sizes, sizes, self.tensor.element_strides, strict=True)
         ]
         return Operand(self.place, self.offset, _tensor(self.tensor.data_type, sizes, strides))
 
@@ -96,9 +97,9 @@ def heads_of(place: str, tensor: TensorDesc, heads: int) -> Operand:
 
 def operand_of(desc: Any, name: str, heads: int) -> Operand | None:
     """The new query, key or value of a desc as [batch, heads, positions, size]; None if the past holds them all."""
-    own = getattr(desc, f"{name}_tensor")
-    if own is not None:
-        return heads_of(f"{name}_tensor", own, heads)
+    described = getattr(desc, f"{name}_tensor")
+    if described is not None:
+        return heads_of(f"{name}_tensor", described, heads)
     for place, layer in _LAYERS[name]:
         stacked = getattr(desc, place)
         if stacked is not None:
@@ -191,7 +192,7 @@ class AttentionPlan(PlanWithoutConstants):
 
     def _operands(self, heads: int, groups: int) -> tuple[Operand, Operand, Operand]:
         """Query, key and value as the products read them; adds the steps that write them."""
-        desc, found, first = self._desc, [], 0
+        desc, operands, first = self._desc, [], 0
         for name, count in (("query", heads), ("key", groups), ("value", groups)):
             new, past = operand_of(desc, name, count), getattr(desc, f"past_{name}_tensor", None)
             earlier = None if past is None else without_leading(f"past_{name}_tensor", past, 4)
@@ -200,22 +201,22 @@ class AttentionPlan(PlanWithoutConstants):
                 width = count * new.tensor.sizes[3]
                 line = without_leading("bias_tensor", desc.bias_tensor, 1).part((first, width)).divided(0, (count, new.tensor.sizes[3]))
                 bias, first = line.divided(0, (1, count)).divided(2, (1, new.tensor.sizes[3])), first + width
-            found.append(self._joined(name, earlier, new, bias))
-        return found[0], found[1], found[2]
+            operands.append(self._joined(name, earlier, new, bias))
+        return operands[0], operands[1], operands[2]
 
     def _joined(self, name: str, earlier: Operand | None, new: Operand | None, bias: Operand | None) -> Operand:
         """The operand's earlier positions and then the new ones, plus the bias."""
-        parts = [own for own in (earlier, new) if own is not None]
+        parts = [part for part in (earlier, new) if part is not None]
         if len(parts) == 1 and bias is None and not self._halves:
             return parts[0]
         batch, heads, _, size = parts[0].tensor.sizes
         present = None if self._halves else self._presents.pop(name, None)
-        whole = present or self._scratch(name, (batch, heads, sum(own.tensor.sizes[2] for own in parts), size))
+        whole = present or self._scratch(name, (batch, heads, sum(part.tensor.sizes[2] for part in parts), size))
         first = 0
-        for own in parts:
-            target = whole.part((0, batch), (0, heads), (first, own.tensor.sizes[2]))
-            self._before.append(copied(own, target) if bias is None or own is earlier else added(own, bias, target))
-            first += own.tensor.sizes[2]
+        for part in parts:
+            target = whole.part((0, batch), (0, heads), (first, part.tensor.sizes[2]))
+            self._before.append(copied(part, target) if bias is None or part is earlier else added(part, bias, target))
+            first += part.tensor.sizes[2]
         return whole
 
     def _score_bias(self) -> Operand | None:
@@ -236,27 +237,27 @@ class AttentionPlan(PlanWithoutConstants):
         shared = heads // groups
         bias = None if self._bias is None else self._bias.repeated((batch, heads, length, keys))
         if shared > 1:  # heads that share keys and values are the inner dimension, and batch entries come one after the other
-            own = [operand.divided(1, (groups, shared)) for operand in (query, result, *([] if bias is None else [bias]))]
+            of_queries = [operand.divided(1, (groups, shared)) for operand in (query, result, *([] if bias is None else [bias]))]
             of_keys = [
                 operand.divided(1, (groups, 1)).repeated((batch, groups, shared, *operand.tensor.sizes[2:])) for operand in (key, value)
             ]
         else:
-            own = [operand.divided(0, (1, batch)) for operand in (query, result, *([] if bias is None else [bias]))]
+            of_queries = [operand.divided(0, (1, batch)) for operand in (query, result, *([] if bias is None else [bias]))]
             of_keys = [operand.divided(0, (1, batch)) for operand in (key, value)]
-        entries, outer, inner = own[0].tensor.sizes[:3]
+        entries, outer, inner = of_queries[0].tensor.sizes[:3]
         some = _divisor(inner, max(1, _SCORES // (length * keys)))
         several = _divisor(outer, max(1, _SCORES // (inner * length * keys))) if some == inner else 1
         pitch = keys if length < _MIN_ALIGNED else -(-keys * _FLOAT32.itemsize // _ALIGNMENT) * _ALIGNMENT // _FLOAT32.itemsize
         scores = self._scratch("scores", (several, some, length, pitch)).part((0, several), (0, some), (0, length), (0, keys))
-        found: list[Step] = []
+        steps: list[Step] = []
         plans: list[Plan] = []
         for entry, first, head in np.ndindex(entries, outer // several, inner // some):
             ranges = (entry, 1), (first * several, several), (head * some, some)
-            parts = [_without_first(operand.part(*ranges)) for operand in (*own, *of_keys)]
+            parts = [_without_first(operand.part(*ranges)) for operand in (*of_queries, *of_keys)]
             weighed, summed = _gemms(parts, scores, self._desc.scale)
             plans = plans or [best_plan(weighed[0]), best_plan(summed[0])]
-            found += [Step(plan, operands) for plan, (_, operands) in zip(plans, (weighed, summed), strict=True)]
-        return found
+            steps += [Step(plan, operands) for plan, (_, operands) in zip(plans, (weighed, summed), strict=True)]
+        return steps
 
     def load(self) -> None:
         for plan in dict.fromkeys(self._plans):
@@ -281,8 +282,8 @@ class AttentionPlan(PlanWithoutConstants):
     def _bias_launch(self, bias: Operand, memories: Pointers) -> Launch:
         """Writes what is added to the scores, by NumPy: it is as large as the scores only if mask or bias are."""
         desc, names = self._desc, ("relative_position_bias_tensor", "mask_tensor")
-        own = {name: self._tensors[name] for name in names if name in self._tensors}
-        given = arrays_of(own, {name: memories[name] for name in own})
+        tensors = {name: self._tensors[name] for name in names if name in self._tensors}
+        given = arrays_of(tensors, {name: memories[name] for name in tensors})
         target = arrays_of({"bias": bias.tensor}, {"bias": memories["bias"]})["bias"]
         of_positions, mask = (given.get(name) for name in names)
         if of_positions is not None:
@@ -299,7 +300,7 @@ class AttentionPlan(PlanWithoutConstants):
 
 def _divisor(count: int, most: int) -> int:
     """The largest divisor of a count that is at most a number."""
-    return next(own for own in range(min(count, most), 0, -1) if count % own == 0)
+    return next(divisor for divisor in range(min(count, most), 0, -1) if count % divisor == 0)
 
 
 def _without_first(operand: Operand) -> Operand:

@@ -97,20 +97,20 @@ class Arithmetic:
             TypeError: it cannot be converted.
         """
         value, builder = self.value(term), self._builder
-        own, found = value.type, value.llvm
-        if own is kind:
-            return found
-        if isinstance(own, Integer) and isinstance(kind, Integer):
-            if own.bits > kind.bits:
-                return builder.trunc(found, kind.llvm)
-            return (builder.zext if own is boolean else builder.sext)(found, kind.llvm)
-        if isinstance(own, Integer) and isinstance(kind, Float):
-            return (builder.uitofp if own is boolean else builder.sitofp)(found, kind.llvm)
-        if isinstance(own, Float) and isinstance(kind, Float):
-            return (builder.fptrunc if own.bits > kind.bits else builder.fpext)(found, kind.llvm)
-        if isinstance(own, Float) and isinstance(kind, Integer) and kind is not boolean:
-            return builder.fptosi(found, kind.llvm)
-        raise TypeError(f"{own} is not {kind}")
+        source, llvm_value = value.type, value.llvm
+        if source is kind:
+            return llvm_value
+        if isinstance(source, Integer) and isinstance(kind, Integer):
+            if source.bits > kind.bits:
+                return builder.trunc(llvm_value, kind.llvm)
+            return (builder.zext if source is boolean else builder.sext)(llvm_value, kind.llvm)
+        if isinstance(source, Integer) and isinstance(kind, Float):
+            return (builder.uitofp if source is boolean else builder.sitofp)(llvm_value, kind.llvm)
+        if isinstance(source, Float) and isinstance(kind, Float):
+            return (builder.fptrunc if source.bits > kind.bits else builder.fpext)(llvm_value, kind.llvm)
+        if isinstance(source, Float) and isinstance(kind, Integer) and kind is not boolean:
+            return builder.fptosi(llvm_value, kind.llvm)
+        raise TypeError(f"{source} is not {kind}")
 
     def truth(self, term: Term) -> Any:
         """Whether a term is true: a boolean of Python where it is known, else of LLVM."""
@@ -167,12 +167,12 @@ class Arithmetic:
         rounds = builder.and_(builder.icmp_signed("!=", rest, zero), builder.icmp_signed("<", builder.xor(divisor, rest), zero))
         if kind is ast.FloorDiv:
             quotient = builder.sdiv(a, divisor)
-            found = builder.select(rounds, builder.sub(quotient, one), quotient)
+            result = builder.select(rounds, builder.sub(quotient, one), quotient)
         elif kind is ast.Mod:
-            found = builder.select(rounds, builder.add(rest, divisor), rest)
+            result = builder.select(rounds, builder.add(rest, divisor), rest)
         else:
             raise TypeError(f"the operator {kind.__name__} is not one of kernels")
-        return found if is_zero is None else builder.select(is_zero, zero, found)
+        return result if is_zero is None else builder.select(is_zero, zero, result)
 
     def comparison(self, kind: ast.cmpop, x: Term, y: Term) -> Term:
         """Whether x compares to y so."""

@@ -77,10 +77,10 @@ class Expressions:
 
     def terms(self, nodes: Sequence[ast.expr]) -> list[Term]:
         """The values of expressions, where each `*tuple` has several."""
-        found: list[Term] = []
+        terms: list[Term] = []
         for node in nodes:
-            found += self.term(node.value) if isinstance(node, ast.Starred) else [self.term(node)]
-        return found
+            terms += self.term(node.value) if isinstance(node, ast.Starred) else [self.term(node)]
+        return terms
 
     def field(self, owner: Term, name: str) -> tuple[Type, Any]:
         """The type and the address of a struct's field.
@@ -91,8 +91,8 @@ class Expressions:
         """
         if not isinstance(owner, Value) or not isinstance(owner.type, StructPointer) or owner.type.dtype.fields is None:
             raise TypeError("only structs have fields")
-        own, offset, *_ = owner.type.dtype.fields[name]
-        kind = type_of_field(own)
+        field, offset, *_ = owner.type.dtype.fields[name]
+        kind = type_of_field(field)
         place = self.builder.gep(owner.llvm, [int64.llvm(offset)], inbounds=True)
         return kind, self.builder.bitcast(place, kind.llvm.as_pointer())
 
@@ -127,33 +127,33 @@ class Expressions:
     # Conditions
 
     def _comparison(self, node: ast.Compare) -> Term:
-        left, found = self.term(node.left), None
+        left, result = self.term(node.left), None
         for kind, other in zip(node.ops, node.comparators, strict=True):
             right = self.term(other)
             compare = self._is_among if isinstance(kind, ast.In) and isinstance(right, tuple) else self.arithmetic.comparison
             one = compare(kind, left, right)
-            found = one if found is None else self.arithmetic.binary(ast.BitAnd(), found, one)
+            result = one if result is None else self.arithmetic.binary(ast.BitAnd(), result, one)
             left = right
-        return found
+        return result
 
     def _is_among(self, kind: ast.cmpop, term: Term, others: Sequence[Term]) -> Term:
-        found: Term = False
+        result: Term = False
         for other in others:
-            found = self.arithmetic.binary(ast.BitOr(), found, self.arithmetic.comparison(ast.Eq(), term, other))
-        return found
+            result = self.arithmetic.binary(ast.BitOr(), result, self.arithmetic.comparison(ast.Eq(), term, other))
+        return result
 
     def _logical(self, node: ast.BoolOp) -> Term:
         """`and` or `or`: true or false, not one of the operands. Operands that do not matter are not computed."""
         first, *others = node.values
-        found, decides = self._truth(first), isinstance(node.op, ast.Or)
+        result, decides = self._truth(first), isinstance(node.op, ast.Or)
         for other in others:
-            if isinstance(found, bool):
-                found = found if found == decides else self._truth(other)
+            if isinstance(result, bool):
+                result = result if result == decides else self._truth(other)
             elif decides:
-                found = self._choice(found.llvm, lambda: True, partial(self._truth, other))
+                result = self._choice(result.llvm, lambda: True, partial(self._truth, other))
             else:
-                found = self._choice(found.llvm, partial(self._truth, other), lambda: False)
-        return found
+                result = self._choice(result.llvm, partial(self._truth, other), lambda: False)
+        return result
 
     def _truth(self, node: ast.expr) -> Term:
         truth = self.arithmetic.truth(self.term(node))
@@ -178,9 +178,9 @@ class Expressions:
         x, y = (list(term) if isinstance(term, tuple) else [term] for term in terms)
         kinds = [promoted(*(self.arithmetic.value(each).type for each in pair)) for pair in zip(x, y, strict=True)]
         values = []
-        for end, own in zip(ends, (x, y), strict=True):
+        for end, alternative in zip(ends, (x, y), strict=True):
             builder.position_at_end(end)
-            values.append([self.arithmetic.converted(each, kind) for each, kind in zip(own, kinds, strict=True)])
+            values.append([self.arithmetic.converted(each, kind) for each, kind in zip(alternative, kinds, strict=True)])
             builder.branch(after)
         builder.position_at_end(after)
         results = []

@@ -119,11 +119,11 @@ def outer_names(function: FunctionType) -> dict[str, Any]:
 @cache
 def stores_of(definition: ast.FunctionDef) -> dict[str, int]:
     """How often a function's statements assign each name."""
-    found: dict[str, int] = {}
+    counts: dict[str, int] = {}
     for node in ast.walk(definition):
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-            found[node.id] = found.get(node.id, 0) + 1
-    return found
+            counts[node.id] = counts.get(node.id, 0) + 1
+    return counts
 
 
 # Pieces of LLVM code

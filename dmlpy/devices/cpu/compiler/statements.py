@@ -251,8 +251,8 @@ class Body(Expressions):
         if isinstance(target, ast.Name):
             self._assign_name(target.id, term)
         elif isinstance(target, ast.Tuple) and isinstance(term, tuple):
-            for own, each in zip(target.elts, term, strict=True):
-                self._assign(own, each)
+            for part, each in zip(target.elts, term, strict=True):
+                self._assign(part, each)
         elif isinstance(target, ast.Attribute):
             kind, place = self.field(self.term(target.value), target.attr)
             self.builder.store(self.arithmetic.converted(term, kind), place, align=1)
@@ -284,7 +284,7 @@ class Body(Expressions):
         if isinstance(kept, tuple):
             if not isinstance(term, tuple) or len(term) != len(kept):
                 raise TypeError(f"the variable is a tuple of {len(kept)}")
-            return all(self._store(own, each) for own, each in zip(kept, term, strict=True))
+            return all(self._store(stored, each) for stored, each in zip(kept, term, strict=True))
         if not isinstance(kept, _Variable):
             if kept is not term:
                 raise TypeError("the variable's value is decided when the kernel is compiled, and cannot change")
@@ -321,11 +321,11 @@ class Body(Expressions):
     }
 
 
-def _fits(own: Type, kind: Type) -> bool:
+def _fits(actual: Type, kind: Type) -> bool:
     """Whether every value of a type is one of another."""
-    if own is kind:
+    if actual is kind:
         return True
     try:
-        return promoted(own, kind) is kind
+        return promoted(actual, kind) is kind
     except TypeError:
         return False

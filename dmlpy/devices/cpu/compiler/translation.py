@@ -121,8 +121,8 @@ def _flattened(terms: Sequence[Term]) -> tuple[list[object], list[Value]]:
             shape.append(term.type)
             values.append(term)
         elif isinstance(term, tuple):
-            own, some = _flattened(term)
-            shape.append(tuple(own))
+            inner_shape, some = _flattened(term)
+            shape.append(tuple(inner_shape))
             values += some
         else:
             shape.append(("known", id(term)))

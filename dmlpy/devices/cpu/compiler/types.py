@@ -100,7 +100,7 @@ _OF_FIELDS = {"i4": int32, "i8": int64, "f4": float32, "f8": float64}
 
 def type_of_number(number: object) -> Type | None:
     """The type that a number has in kernels; None for any other object."""
-    return next((found for kinds, found in _OF_NUMBERS if isinstance(number, kinds)), None)
+    return next((kind for kinds, kind in _OF_NUMBERS if isinstance(number, kinds)), None)
 
 
 def type_of_field(dtype: np.dtype[Any]) -> Type:

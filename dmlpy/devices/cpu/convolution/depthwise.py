@@ -280,6 +280,6 @@ def _find_planes(geometry: Geometry) -> Planes | None:
     if geometry.backward or (geometry.channels, geometry.filters) != (1, 1) or depth != (1, 1, 1, 0) or dilated:
         return None
     spatial, out, window, strides, starts = (
-        (own[1], own[2]) for own in (geometry.spatial, geometry.out, geometry.taps, geometry.strides, geometry.starts)
+        (sizes[1], sizes[2]) for sizes in (geometry.spatial, geometry.out, geometry.taps, geometry.strides, geometry.starts)
     )
     return Planes(geometry.batch, geometry.groups, spatial, out, window, strides, starts)

@@ -95,8 +95,8 @@ class Convolution(Operation):
     def _of_planes(self, name: str, count: int) -> list[Any]:
         """The numbers of each plane, of which an array has `count`, in the lanes of the plane."""
         b, array, lanes = self._builder, self._field(name), _PlaneLanes(self._window, self._simd.lanes)
-        own = [self._address(array, b.mul(channel, ADDRESS(count))) for channel in self._channels]
-        return [lanes.chosen(b, [self._broadcast_at(address, ADDRESS(number)) for address in own]) for number in range(count)]
+        addresses = [self._address(array, b.mul(channel, ADDRESS(count))) for channel in self._channels]
+        return [lanes.chosen(b, [self._broadcast_at(address, ADDRESS(number)) for address in addresses]) for number in range(count)]
 
     def prepare_row(self, taps: Sequence[Any]) -> Sequence[Any]:
         return taps
@@ -179,10 +179,10 @@ class _PlaneLanes:
     """
 
     def __init__(self, window: Window, lanes: int) -> None:
-        own = lanes // window.planes
-        self.numbers = [lane % own for lane in range(lanes)]
+        lanes_of_plane = lanes // window.planes
+        self.numbers = [lane % lanes_of_plane for lane in range(lanes)]
         kind = ir.VectorType(ir.IntType(1), lanes)
-        self.masks = [ir.Constant(kind, [lane // own == plane for lane in range(lanes)]) for plane in range(window.planes)]
+        self.masks = [ir.Constant(kind, [lane // lanes_of_plane == plane for lane in range(lanes)]) for plane in range(window.planes)]
 
     def chosen(self, builder: Any, values: Sequence[Any]) -> Any:
         """A vector of the lanes of each plane, from a vector for each."""
@@ -191,7 +191,7 @@ class _PlaneLanes:
 
     def each(self, builder: Any, mask: Any) -> list[Any]:
         """The lanes of a mask that are a plane's, for each plane."""
-        return [mask] if len(self.masks) == 1 else [builder.and_(mask, own) for own in self.masks]
+        return [mask] if len(self.masks) == 1 else [builder.and_(mask, plane_mask) for plane_mask in self.masks]
 
 
 @cache
@@ -271,8 +271,8 @@ def _generate(b: Any, window: Window, stored: Storage, isa: Isa, arguments: Sequ
 
 def _beside(b: Any, window: Window, isa: Isa, addresses: Sequence[Any], size: int) -> list[Any]:
     """The bytes from where a vector of one plane lies to where a vector whose lanes are each plane's lies for that plane."""
-    own = isa.lanes // window.planes * size
-    return [b.sub(b.sub(address, addresses[0]), ADDRESS(plane * own)) for plane, address in enumerate(addresses)]
+    plane_size = isa.lanes // window.planes * size
+    return [b.sub(b.sub(address, addresses[0]), ADDRESS(plane * plane_size)) for plane, address in enumerate(addresses)]
 
 
 class _Positions:
@@ -318,13 +318,13 @@ def _run_where(b: Any, condition: Any, compute: Callable[[], Sequence[Any]], oth
     outside, inside, after = b.block, b.append_basic_block("inside"), b.append_basic_block("read")
     b.cbranch(condition, inside, after)
     b.position_at_end(inside)
-    found = compute()
+    computed = compute()
     b.branch(after)
     b.position_at_end(after)
-    values = [b.phi(other.type) for _ in found]
-    for value, own in zip(values, found, strict=True):
+    values = [b.phi(other.type) for _ in computed]
+    for value, result in zip(values, computed, strict=True):
         value.add_incoming(other, outside)
-        value.add_incoming(own, inside)
+        value.add_incoming(result, inside)
     return values
 
 
@@ -362,8 +362,8 @@ class _RowLoader:
         columns = repeated_index(builder, x, lanes)
         self._masks = []
         for first in self._columns:
-            own = builder.add(columns, ir.Constant(self._indices, [first + number for number in self._plane_lanes.numbers]))
-            inside = builder.icmp_unsigned("<", own, limit)  # columns below 0 are beyond the width, too
+            positions = builder.add(columns, ir.Constant(self._indices, [first + number for number in self._plane_lanes.numbers]))
+            inside = builder.icmp_unsigned("<", positions, limit)  # columns below 0 are beyond the width, too
             self._masks.append(self._plane_lanes.each(builder, inside))
 
     def load_row(self, address: Any) -> list[Any]:
@@ -378,15 +378,15 @@ class _RowLoader:
         return loaded if self._window.stride_x == 1 else self._deinterleave(loaded)
 
     def _deinterleave(self, loaded: Sequence[Any]) -> list[Any]:
-        lanes, found = self._lanes, list[Any]()
+        lanes, by_tap = self._lanes, list[Any]()
         for tap in range(self._window.width):
             shift, odd = divmod(tap, 2)
             if shift == 0:
-                found.append(self._shuffle(loaded[0], loaded[1], [2 * lane + odd for lane in range(lanes)]))
+                by_tap.append(self._shuffle(loaded[0], loaded[1], [2 * lane + odd for lane in range(lanes)]))
             else:  # the tap reads for a position what the first or the second tap reads for a later position
                 lanes_of_both = [*range(shift, lanes), *(lanes + 2 * lane + odd for lane in range(shift))]
-                found.append(self._shuffle(found[odd], loaded[2], lanes_of_both))
-        return found
+                by_tap.append(self._shuffle(by_tap[odd], loaded[2], lanes_of_both))
+        return by_tap
 
     def _shuffle(self, x: Any, y: Any, lanes_of_both: Sequence[int]) -> Any:
         return self._builder.shuffle_vector(x, y, ir.Constant(self._indices, lanes_of_both))
@@ -410,7 +410,7 @@ def build_row_blocks(window: Window, stored: Storage, isa: Isa) -> TaskBody:
         return source, p.output + image * p.output_image + channel * p.output_channel, channel
 
     @jit
-    def compute_row_blocks(p: RowBlockParameters, first_block: Any, last_block: Any, own: Any) -> None:
+    def compute_row_blocks(p: RowBlockParameters, first_block: Any, last_block: Any, state: Any) -> None:
         for block in range(first_block, last_block):
             number, first_row = block // p.row_blocks_per_plane * planes, block % p.row_blocks_per_plane * p.rows
             rows = min(p.rows, p.out_height - first_row)

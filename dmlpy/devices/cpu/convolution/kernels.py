@@ -219,8 +219,8 @@ def _write_results(
         there = builder.append_basic_block("filter")
         builder.cbranch(builder.icmp_signed(">", left, ADDRESS(number)), there, end)
         builder.position_at_end(there)
-        own = builder.add(first, ADDRESS(number * FLOAT_BYTES))
-        centre, factor, bias = (simd.repeated_at(builder, builder.add(own, builder.mul(stride, ADDRESS(row)))) for row in range(3))
+        of_channel = builder.add(first, ADDRESS(number * FLOAT_BYTES))
+        centre, factor, bias = (simd.repeated_at(builder, builder.add(of_channel, builder.mul(stride, ADDRESS(row)))) for row in range(3))
         for destination, total in zip(destinations, sums[number * count :], strict=False):
             value = simd.fused(builder, builder.fsub(total, centre), factor, bias)
             if not form.adds:
@@ -257,8 +257,8 @@ def build_convolution(single: bool, read: Storage, stored: Storage, direct: bool
         return own_scratch(p, thread), -1
 
     @jit
-    def convolve(p: PositionParameters, tile: Any, own: Any) -> Any:
-        sums, gathered = own
+    def convolve(p: PositionParameters, tile: Any, state: Any) -> Any:
+        sums, gathered = state
         filter_split, image_tile, first_row, rows, group, z, source, output = locate_tile(p, tile)
         source = locate_input(p, source, z, first_row, first_row, image_tile == gathered, sums + p.input_tile)
         positions = min((rows - 1) * p.pitch + p.out_width, p.positions - first_row * p.pitch)
@@ -343,7 +343,7 @@ def _product_by_scratch(filters: int, most: int, read: Storage, stored: Storage,
         multiply(count, *factors, sums)
         vector = sums + filters * most * size
         for number in range(min(filters, left)):
-            own, output = coefficients + number * FLOAT_BYTES, target + number * p.output_channel
-            apply_epilogue(p, sums + number * most * size, own, output, column, useful, vector)
+            of_filter, output = coefficients + number * FLOAT_BYTES, target + number * p.output_channel
+            apply_epilogue(p, sums + number * most * size, of_filter, output, column, useful, vector)
 
     return compute_block

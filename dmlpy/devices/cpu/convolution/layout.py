@@ -57,16 +57,16 @@ def split_into_phases(geometry: Geometry) -> list[Phase]:
         ones, whole = (1, 1, 1), (slice(None),) * 3
         return [Phase((0, 0, 0), ones, geometry.out, whole, geometry.taps, geometry.strides, geometry.dilations, geometry.starts)]
     sizes = zip(geometry.out, geometry.taps, geometry.strides, geometry.dilations, geometry.starts, strict=True)
-    found: list[Phase] = []
-    for own in product(*(_split_dimension(*size) for size in sizes)):
-        first, steps, out, taps, window, strides, dilations, starts = zip(*own, strict=True)
-        found.append(Phase(first, steps, out, taps, window, strides, dilations, starts))
-    return found
+    phases: list[Phase] = []
+    for dimensions in product(*(_split_dimension(*size) for size in sizes)):
+        first, steps, out, taps, window, strides, dilations, starts = zip(*dimensions, strict=True)
+        phases.append(Phase(first, steps, out, taps, window, strides, dilations, starts))
+    return phases
 
 
 def _split_dimension(out: int, taps: int, stride: int, dilation: int, start: int) -> list[_Dimension]:
     """The phases of a transposed convolution in one dimension; the filter is reversed."""
-    found: list[_Dimension] = []
+    phases: list[_Dimension] = []
     common = gcd(stride, dilation)
     for remainder in range(stride):
         first = (remainder - start) % stride
@@ -77,10 +77,10 @@ def _split_dimension(out: int, taps: int, stride: int, dilation: int, start: int
         if reaching:
             chosen = slice(taps - 1 - reaching[-1], taps - reaching[0], stride // common)
             padding = (reaching[-1] * dilation - first - start) // stride
-            found.append((first, stride, count, chosen, len(reaching), 1, dilation // common, padding))
+            phases.append((first, stride, count, chosen, len(reaching), 1, dilation // common, padding))
         else:
-            found.append((first, stride, count, slice(0), 0, 1, 1, 0))
-    return found
+            phases.append((first, stride, count, slice(0), 0, 1, 1, 0))
+    return phases
 
 
 _GATES = {None: "", "silu": "x sigmoid(x)", "swish": "SWISH", "hard_silu": "x HARD_SIGMOID(x)", "hard_swish": "HARD_SWISH"}

@@ -167,8 +167,8 @@ def build_convolution(stored: Storage, epilogue: Epilogue, isa: Isa) -> TaskBody
         return scratch, -1
 
     @jit
-    def convolve(p: ChannelParameters, tile: Any, own: Any) -> Any:
-        scratch, gathered = own
+    def convolve(p: ChannelParameters, tile: Any, state: Any) -> Any:
+        scratch, gathered = state
         filter_split, image_tile, first_row, rows, group, z, source, output = locate_tile(p, tile)
         source = locate_input(p, source, z, first_row, first_row * p.stride_y, image_tile == gathered, scratch + p.input_tile)
         positions = min(rows * p.columns, p.positions - first_row * p.columns)

@@ -167,8 +167,8 @@ class ConvolutionPlan(Plan):
 
     def _channel_array(self, name: str, pointer: int) -> Array:
         """A tensor with an entry for each output channel, [group, channel]."""
-        found: Array = tensor_array(self._tensors[name], pointer, self._geometry.groups)[0, :, :, 0, 0, 0]
-        return found
+        channels: Array = tensor_array(self._tensors[name], pointer, self._geometry.groups)[0, :, :, 0, 0, 0]
+        return channels
 
     def bind(self, tensors: Pointers, temporary: int, persistent: int | None) -> Launch:
         work: list[Launch] = []
@@ -305,9 +305,9 @@ def _convolve_unpadded(
     by_tap = by_tap.reshape(*by_tap.shape[:3], blocks * block)[..., : geometry.filters]
     sums = np.zeros(results.shape, COMPUTE)
     with np.errstate(all="ignore"):
-        for tap, own in zip(taps, by_tap, strict=False):  # an empty phase has weights, which are 0, and no taps
+        for tap, of_tap in zip(taps, by_tap, strict=False):  # an empty phase has weights, which are 0, and no taps
             positions, elements = _inside(phase, geometry, tap)
-            sums[positions] += np.einsum("gcf,bgczyx->bgfzyx", own, x[elements].astype(COMPUTE))
+            sums[positions] += np.einsum("gcf,bgczyx->bgfzyx", of_tap, x[elements].astype(COMPUTE))
         centre, factor, bias = (coefficients[np.newaxis, :, row, :, np.newaxis, np.newaxis, np.newaxis] for row in range(3))
         np.copyto(results, np.clip((sums - centre) * factor + bias, COMPUTE.type(low), COMPUTE.type(high)), casting="same_kind")
 
@@ -316,8 +316,8 @@ def _inside(phase: Phase, geometry: Geometry, tap: Sequence[int]) -> tuple[Index
     """The positions of the window at which a tap is an element of the image, and these elements, along each dimension."""
     positions, elements = [], []
     along = zip(phase.starts, phase.out, phase.strides, phase.dilations, geometry.spatial, tap, strict=True)
-    for start, out, stride, dilation, size, own in along:
-        begin = own * dilation - start
+    for start, out, stride, dilation, size, tap_index in along:
+        begin = tap_index * dilation - start
         first = min(out, max(0, -(begin // stride)))
         last = max(first, min(out, -((begin - size) // stride)))
         positions.append(slice(first, last))

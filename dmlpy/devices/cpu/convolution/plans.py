@@ -44,13 +44,13 @@ def convolution_plan(desc: ConvolutionDesc) -> ConvolutionPlan | Float32CopyPlan
         return refusal
     if geometry.backward and prod(geometry.strides) > _MAX_PHASES:
         return f"the strides divide the output into more than {_MAX_PHASES} convolutions"
-    found = ConvolutionPlan(desc, geometry)
+    candidate = ConvolutionPlan(desc, geometry)
     is_small = geometry.multiplications <= _FEW_PRODUCTS
-    if geometry.filters == 1 and found.positions < _MIN_POSITIONS and not found.is_row_blocked and not is_small:
+    if geometry.filters == 1 and candidate.positions < _MIN_POSITIONS and not candidate.is_row_blocked and not is_small:
         return f"an image of single channels has fewer than {_MIN_POSITIONS} positions of the window: matrix products are faster"
-    if found.is_matrix:
+    if candidate.is_matrix:
         return "a pointwise convolution with channels last is one matrix product"
-    return found if found.is_dense(_MAX_SPARSITY) else "the windows span far more of the input than they read"
+    return candidate if candidate.is_dense(_MAX_SPARSITY) else "the windows span far more of the input than they read"
 
 
 def _why_no_epilogue(desc: ConvolutionDesc, geometry: Geometry) -> str | None:

@@ -87,7 +87,7 @@ class Tiling(PlanPart, ABC):
         self._input, whole = byte_strides(tensors["input_tensor"]), byte_strides(tensors["output_tensor"])
         self._element = tensors["output_tensor"].data_type.numpy.itemsize
         self._offset = sum(at * step for at, step in zip(phase.output_start, whole[2:], strict=True))
-        depth, height, width = (step * own for step, own in zip(whole[2:], phase.output_strides, strict=True))
+        depth, height, width = (step * output_stride for step, output_stride in zip(whole[2:], phase.output_strides, strict=True))
         self._output: ByteStrides = (whole[0], whole[1], depth, height, width)
         self._storage = storage_of(tensors["output_tensor"].data_type)
         # The single tap of an empty phase has weight 0 and is outside the input.
@@ -461,7 +461,7 @@ class ChannelTiling(Tiling):
         self._chunk_step = self._chunk * channel
         indices = np.indices((self._chunk, *window)).reshape(4, -1)
         steps = channel, plane, row * dilation_y, element * dilation_x
-        self._term_offsets = FixedArray(SizedArray.mapped_from(steps, lambda found: found @ indices, indices.shape[1:]))
+        self._term_offsets = FixedArray(SizedArray.mapped_from(steps, lambda sizes: sizes @ indices, indices.shape[1:]))
 
     def _set_scratch(self) -> None:
         """Divides the scratch: zeros, the epilogue's tile, the sums, the input tile."""

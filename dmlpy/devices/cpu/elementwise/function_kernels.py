@@ -135,10 +135,10 @@ class _Doubles:
         one = self.constant(1.0)
         ratio = self.divide(self.subtract(rest, one), self.add(rest, one))
         of_rest = self.multiply(ratio, self.polynomial(self.multiply(ratio, ratio), _LOGARITHM_OF_DOUBLES))
-        found = self.fused(exponent, self.constant(log(2.0)), of_rest)
-        found = builder.select(builder.fcmp_ordered("==", x, self.constant(0.0)), self.constant(-inf), found)
-        found = builder.select(builder.fcmp_ordered("==", x, self.constant(inf)), x, found)
-        return builder.select(builder.fcmp_ordered(">=", x, self.constant(0.0)), found, self.constant(nan))
+        result = self.fused(exponent, self.constant(log(2.0)), of_rest)
+        result = builder.select(builder.fcmp_ordered("==", x, self.constant(0.0)), self.constant(-inf), result)
+        result = builder.select(builder.fcmp_ordered("==", x, self.constant(inf)), x, result)
+        return builder.select(builder.fcmp_ordered(">=", x, self.constant(0.0)), result, self.constant(nan))
 
     def exp(self, x: Any) -> Any:
         """e to the power of x, with a relative error of 2e-9."""
@@ -206,13 +206,13 @@ class Functions:
             many, left = self._many_quarters(x)
             many, left = builder.select(are_many, many, number), math.select(are_many, left, rest)
             after = builder.block
-        found = []
+        merged = []
         for near, far in ((number, many), (rest, left)):
             value = builder.phi(near.type)
             value.add_incoming(near, before)
             value.add_incoming(far, after)
-            found.append(value)
-        return found[0], found[1]
+            merged.append(value)
+        return merged[0], merged[1]
 
     def _many_quarters(self, x: Any) -> tuple[Any, Any]:
         """`_quarters` for |x| from 2 on; the rest of infinities and NaN is NaN.
@@ -286,16 +286,16 @@ class Functions:
         return is_far, self._arcsine(math.select(is_far, root, size))
 
     def _asin(self, x: Any) -> Any:
-        math, (is_far, found) = self._math, self._halved(x)
-        far = math.add(math.fused(found, math.constant(-2.0), math.constant(pi / 2)), math.constant(_PI_LOW / 2))
-        return math.built_in("copysign", math.select(is_far, far, found), x)
+        math, (is_far, arcsine) = self._math, self._halved(x)
+        far = math.add(math.fused(arcsine, math.constant(-2.0), math.constant(pi / 2)), math.constant(_PI_LOW / 2))
+        return math.built_in("copysign", math.select(is_far, far, arcsine), x)
 
     def _acos(self, x: Any) -> Any:
-        math, (is_far, found) = self._math, self._halved(x)
-        twice = math.add(found, found)
+        math, (is_far, arcsine) = self._math, self._halved(x)
+        twice = math.add(arcsine, arcsine)
         beyond = math.subtract(math.constant(pi), math.subtract(twice, math.constant(_PI_LOW)))
         far = math.select(math.less(x, math.constant(0.0)), beyond, twice)
-        near = math.subtract(math.constant(pi / 2), math.subtract(math.built_in("copysign", found, x), math.constant(_PI_LOW / 2)))
+        near = math.subtract(math.constant(pi / 2), math.subtract(math.built_in("copysign", arcsine, x), math.constant(_PI_LOW / 2)))
         return math.select(is_far, far, near)
 
     def _atan(self, x: Any) -> Any:
@@ -483,10 +483,10 @@ class Functions:
         mask, before = ir.IntType(self._doubles.lanes), builder.block
         with builder.if_then(builder.icmp_unsigned("!=", builder.bitcast(is_usual, mask), mask(-1)), likely=False):
             ruled, after = self._by_rules(x, y, value), builder.block
-        found = builder.phi(value.type)
-        found.add_incoming(value, before)
-        found.add_incoming(ruled, after)
-        return found
+        result = builder.phi(value.type)
+        result.add_incoming(value, before)
+        result.add_incoming(ruled, after)
+        return result
 
     def _by_rules(self, x: Any, y: Any, value: Any) -> Any:
         """x to the power y, where `value` is |x| to the power y unless a rule gives the power."""

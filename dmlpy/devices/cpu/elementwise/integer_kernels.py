@@ -71,14 +71,14 @@ def _store(address: Any, kind: Any, value: Any) -> None:
 @jit
 def _compared(function: Any, kind: Any, a: Any, b: Any) -> Any:
     """Whether elements compare as a function says."""
-    found = False
+    holds = False
     if kind == _FLOAT32:
         x, y = float_at(a), float_at(b)
-        found = x == y if function == _EQUAL else (x < y if function == _LESS else x <= y)
+        holds = x == y if function == _EQUAL else (x < y if function == _LESS else x <= y)
     else:
-        own, other = _integer(a, kind), _integer(b, kind)
-        found = own == other if function == _EQUAL else (own < other if function == _LESS else own <= other)
-    return 1 if found else 0
+        left, right = _integer(a, kind), _integer(b, kind)
+        holds = left == right if function == _EQUAL else (left < right if function == _LESS else left <= right)
+    return 1 if holds else 0
 
 
 @jit
@@ -91,18 +91,18 @@ def _truth(function: Any, x: Any, y: Any) -> Any:
 @jit
 def _number(function: Any, x: Any, y: Any) -> Any:
     """A function of integers."""
-    found = x
+    result = x
     if function == _ADD:
-        found = x + y
+        result = x + y
     elif function == _SUBTRACT:
-        found = x - y
+        result = x - y
     elif function == _MULTIPLY:
-        found = x * y
+        result = x * y
     elif function == _MIN:
-        found = min(x, y)
+        result = min(x, y)
     elif function == _MAX:
-        found = max(x, y)
-    return found
+        result = max(x, y)
+    return result
 
 
 def build_small() -> TaskBody:
@@ -220,14 +220,14 @@ def _division(builder: Any, function: Function, of: np.dtype[Any], x: Any, y: An
         return ir.Constant(kind, [value] * kind.count)
 
     by_zero = builder.icmp_signed("==", y, all_of(0))
-    found = (_wide_quotient if of.itemsize > FLOAT_BYTES else _quotient)(builder, of, x, y, by_zero)
+    result = (_wide_quotient if of.itemsize > FLOAT_BYTES else _quotient)(builder, of, x, y, by_zero)
     if function is not Function.DIVIDE:
-        found = builder.sub(x, builder.mul(found, y))
+        result = builder.sub(x, builder.mul(result, y))
         if function is Function.MODULUS_FLOOR and signed:
-            differ = builder.icmp_signed("<", builder.xor(found, y), all_of(0))
-            moves = builder.and_(differ, builder.icmp_signed("!=", found, all_of(0)))
-            found = builder.select(moves, builder.add(found, y), found)
-    return builder.select(by_zero, all_of(0), found)
+            differ = builder.icmp_signed("<", builder.xor(result, y), all_of(0))
+            moves = builder.and_(differ, builder.icmp_signed("!=", result, all_of(0)))
+            result = builder.select(moves, builder.add(result, y), result)
+    return builder.select(by_zero, all_of(0), result)
 
 
 def _wide_quotient(builder: Any, of: np.dtype[Any], x: Any, y: Any, by_zero: Any) -> Any:
@@ -241,7 +241,7 @@ def _wide_quotient(builder: Any, of: np.dtype[Any], x: Any, y: Any, by_zero: Any
     def all_of(value: int) -> Any:
         return ir.Constant(kind, [value] * kind.count)
 
-    found = allocated(builder, kind)
+    result = allocated(builder, kind)
     divisor, moved = builder.select(by_zero, all_of(1), y), all_of(_EXACT // 2 if signed else 0)
     small = [builder.icmp_unsigned("<", builder.add(value, moved), all_of(_EXACT)) for value in (x, divisor)]
     fit = builder.bitcast(builder.and_(*small), ir.IntType(kind.count))
@@ -249,15 +249,15 @@ def _wide_quotient(builder: Any, of: np.dtype[Any], x: Any, y: Any, by_zero: Any
         with exact:
             floats = ir.VectorType(ir.DoubleType(), kind.count)
             quotient = builder.fdiv(*[(builder.sitofp if signed else builder.uitofp)(value, floats) for value in (x, divisor)])
-            builder.store((builder.fptosi if signed else builder.fptoui)(quotient, kind), found)
+            builder.store((builder.fptosi if signed else builder.fptoui)(quotient, kind), result)
         with wide:
             if signed:
                 negates = builder.icmp_signed("==", y, all_of(-1))
                 quotient = builder.sdiv(x, builder.select(negates, all_of(1), divisor))
-                builder.store(builder.select(negates, builder.neg(x), quotient), found)
+                builder.store(builder.select(negates, builder.neg(x), quotient), result)
             else:
-                builder.store(builder.udiv(x, divisor), found)
-    return builder.load(found)
+                builder.store(builder.udiv(x, divisor), result)
+    return builder.load(result)
 
 
 def _quotient(builder: Any, of: np.dtype[Any], x: Any, y: Any, by_zero: Any) -> Any:
@@ -287,18 +287,18 @@ def _power(builder: Any, of: np.dtype[Any], x: Any, y: Any) -> Any:
     negative = builder.icmp_signed("<", y, all_of(0)) if of.kind == "i" else None
     mask = ir.IntType(kind.count)
     loop = Loop(builder, [all_of(1), x, y if negative is None else builder.select(negative, all_of(0), y)])
-    found, base, exponent = loop.values
+    power, base, exponent = loop.values
     odd = builder.trunc(exponent, ir.VectorType(ir.IntType(1), kind.count))
-    found = builder.select(odd, builder.mul(found, base), found)
+    power = builder.select(odd, builder.mul(power, base), power)
     base, exponent = builder.mul(base, base), builder.lshr(exponent, all_of(1))
     left = builder.bitcast(builder.icmp_signed("!=", exponent, all_of(0)), mask)
-    loop.repeat_while(builder.icmp_unsigned("!=", left, mask(0)), [found, base, exponent])
+    loop.repeat_while(builder.icmp_unsigned("!=", left, mask(0)), [power, base, exponent])
     if negative is None:
-        return found
+        return power
     is_even = builder.icmp_signed("==", builder.and_(y, all_of(1)), all_of(0))
     is_one, is_minus_one = (builder.icmp_signed("==", x, all_of(value)) for value in (1, -1))
     inverse = builder.select(is_one, x, builder.select(is_minus_one, builder.select(is_even, all_of(1), x), all_of(0)))
-    return builder.select(negative, inverse, found)
+    return builder.select(negative, inverse, power)
 
 
 def _step(function: Function, of: np.dtype[Any], to: np.dtype[Any], lanes: int) -> Any:
@@ -315,10 +315,10 @@ def _step(function: Function, of: np.dtype[Any], to: np.dtype[Any], lanes: int) 
                 return floats_of_halves(builder, value) if of == np.float16 else value
 
             x = load(operands[0])
-            found = _result(builder, function, of, x, x if function in _UNARY else load(operands[1]), (low, high))
-            if found.type != target:  # a mask
-                found = builder.zext(found, target)
-            builder.store(found, builder.inttoptr(y, target.as_pointer()), align=to.itemsize)
+            result = _result(builder, function, of, x, x if function in _UNARY else load(operands[1]), (low, high))
+            if result.type != target:  # a mask
+                result = builder.zext(result, target)
+            builder.store(result, builder.inttoptr(y, target.as_pointer()), align=to.itemsize)
 
         return types.void(*[types.int64] * 5), generate
 
@@ -340,7 +340,7 @@ def build_contiguous(function: Function, source: str, target: str, isa: Isa) -> 
     many, one = _step(function, of, to, lanes), _step(function, of, to, 1)
 
     @jit
-    def run(p: ContiguousParameters, first: Any, last: Any, own: Any) -> None:
+    def run(p: ContiguousParameters, first: Any, last: Any, state: Any) -> None:
         y, a, b, low, high, whole = p.y, p.a, p.b, p.low, p.high, first + (last - first) // lanes * lanes
         for at in range(first, whole, lanes):
             many(y + at * to_size, a + at * of_size, b + at * of_size, low, high)
@@ -363,14 +363,14 @@ def _row_step(function: Function, of: np.dtype[Any], to: np.dtype[Any], lanes: i
             y, *operands, steps = arguments
             values = []
             for operand, address in enumerate(operands):
-                found, bit = allocated(builder, source), ir.IntType(64)(1 << operand)
+                loaded, bit = allocated(builder, source), ir.IntType(64)(1 << operand)
                 with builder.if_else(builder.icmp_signed("!=", builder.and_(steps, bit), ir.IntType(64)(0))) as (row, one):
                     with row:
-                        builder.store(builder.load(builder.inttoptr(address, source.as_pointer()), align=of.itemsize), found)
+                        builder.store(builder.load(builder.inttoptr(address, source.as_pointer()), align=of.itemsize), loaded)
                     with one:
                         element = builder.load(builder.inttoptr(address, source.element.as_pointer()), align=of.itemsize)
-                        builder.store(repeated(builder, element, lanes), found)
-                value = builder.load(found)
+                        builder.store(repeated(builder, element, lanes), loaded)
+                value = builder.load(loaded)
                 values.append(floats_of_halves(builder, value) if of == np.float16 else value)
             result = _result(builder, function, of, values[0], values[1], ())
             if result.type != target:  # a mask
@@ -390,7 +390,7 @@ def build_rows(function: Function, source: str, target: str, isa: Isa) -> TaskBo
     many, one = _row_step(function, of, to, lanes), _row_step(function, of, to, 1)
 
     @jit
-    def run(p: RowParameters, first: Any, last: Any, own: Any) -> None:
+    def run(p: RowParameters, first: Any, last: Any, state: Any) -> None:
         size, split, steps = p.size, p.split, p.steps
         of_a, of_b = of_size * (steps & 1), of_size * (steps >> 1)
         for number in range(first, last):
@@ -418,14 +418,14 @@ def _choice(width: int, lanes: int) -> Any:
             y, *operands, steps = arguments
             end = builder.append_basic_block("chosen")
             case = builder.switch(steps, end)
-            for own in range(8):
-                block = builder.append_basic_block(f"steps{own}")
-                case.add_case(ir.IntType(64)(own), block)
+            for operand_bits in range(8):
+                block = builder.append_basic_block(f"steps{operand_bits}")
+                case.add_case(ir.IntType(64)(operand_bits), block)
                 builder.position_at_end(block)
                 values = []
                 for operand, address in enumerate(operands):
                     kind = bytes_ if operand == 2 else elements
-                    is_row = own >> operand & 1
+                    is_row = operand_bits >> operand & 1
                     pointer = builder.inttoptr(address, (kind if is_row else kind.element).as_pointer())
                     value = builder.load(pointer, align=kind.element.width // 8)
                     values.append(value if is_row else _all_lanes(builder, value, kind))
@@ -451,7 +451,7 @@ def build_choice(width: int, isa: Isa) -> TaskBody:
     many, one = _choice(width, lanes), _choice(width, 1)
 
     @jit
-    def run(p: ChoiceParameters, first: Any, last: Any, own: Any) -> None:
+    def run(p: ChoiceParameters, first: Any, last: Any, state: Any) -> None:
         size, split, steps = p.size, p.split, p.steps
         of_a, of_b, of_c = width * (steps & 1), width * (steps >> 1 & 1), steps >> 2
         for number in range(first, last):

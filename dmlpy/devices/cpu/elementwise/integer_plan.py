@@ -292,7 +292,10 @@ class _Rows(PlanPart):
         count, width = prod(axis.size for axis in axes), widths[0]
         threads = min(available_threads(), count * width // _BYTES_OF_A_THREAD)
         split = max(1, min(row.size * width // _BYTES_OF_A_ROW, threads * _UNITS_OF_A_THREAD))
-        table = [(axis.size, *(step * own for step, own in zip(axis.strides, widths, strict=False))) for axis in reversed(outer)]
+        table = [
+            (axis.size, *(step * element_size for step, element_size in zip(axis.strides, widths, strict=False)))
+            for axis in reversed(outer)
+        ]
         self.shares = WorkShares(count // row.size * split, threads)
         self.values: dict[str, Any] = {
             **self.shares.values,
@@ -323,7 +326,7 @@ class RowsPlan(PlanWithoutConstants):
 
     def __init__(self, function: Function, places: Sequence[str], tensors: Sequence[TensorDesc], axes: Sequence[Axis]) -> None:
         self._places = places
-        output, operand, _ = (own.data_type.numpy for own in tensors)
+        output, operand, _ = (tensor.data_type.numpy for tensor in tensors)
         self._choices = function, operand.name, output.name, host_isa()
         self._rows = _Rows((output.itemsize, operand.itemsize, operand.itemsize), axes)
 

@@ -108,8 +108,8 @@ def computation(narrow: IrLoadStore | None, stored: Storage, isa: Isa) -> Any:
             end = builder.append_basic_block("computed")
             choice = builder.switch(code, end)
             math = SimdMath(builder, simd)
-            own = HalfFunctions if stored == "float16" else Functions
-            formulas = _formulas(math, builder) | own(math, builder).formulas()
+            function_class = HalfFunctions if stored == "float16" else Functions
+            formulas = _formulas(math, builder) | function_class(math, builder).formulas()
             for number, formula in formulas.items():
                 block = builder.append_basic_block(number.name)
                 choice.add_case(ADDRESS(number), block)
@@ -156,8 +156,8 @@ class _Operand:
     def load(self, place: Any, left: Any = None) -> Any:
         """Loads the vector at an address, or its first `left` lanes."""
 
-        def load(own: IrLoadStore) -> Any:
-            return own.load(self._builder, place) if left is None else own.load_first(self._builder, place, left)
+        def load(access: IrLoadStore) -> Any:
+            return access.load(self._builder, place) if left is None else access.load_first(self._builder, place, left)
 
         if self._narrow is None:
             return load(self._floats)
@@ -174,11 +174,11 @@ class _Operand:
     def store(self, value: Any, place: Any, left: Any = None) -> None:
         """Stores a vector at an address, or its first `left` lanes."""
 
-        def store(own: IrLoadStore) -> None:
+        def store(access: IrLoadStore) -> None:
             if left is None:
-                own.store(self._builder, value, place)
+                access.store(self._builder, value, place)
             else:
-                own.store_first(self._builder, value, place, left)
+                access.store_first(self._builder, value, place, left)
 
         if self._narrow is None:
             store(self._floats)
@@ -500,18 +500,18 @@ def remainder(math: SimdMath, builder: Any, x: Any, y: Any) -> Any:
     with builder.if_then(others, likely=False):
         long = _long_division(builder, math, size, divisor)
         after = builder.block
-    found = builder.phi(x.type)
-    found.add_incoming(near, before)
-    found.add_incoming(long, after)
-    return math.built_in("copysign", found, x)
+    result = builder.phi(x.type)
+    result.add_incoming(near, before)
+    result.add_incoming(long, after)
+    return math.built_in("copysign", result, x)
 
 
 def floored_remainder(math: SimdMath, builder: Any, x: Any, y: Any) -> Any:
     """The remainder of x / y with the sign of y."""
-    found, zero = remainder(math, builder, x, y), math.constant(0.0)
-    differ = builder.icmp_signed("!=", math.less(found, zero), math.less(y, zero))
-    moved = math.select(differ, math.add(found, y), found)
-    return math.select(builder.fcmp_ordered("==", found, zero), math.built_in("copysign", zero, y), moved)
+    truncated, zero = remainder(math, builder, x, y), math.constant(0.0)
+    differ = builder.icmp_signed("!=", math.less(truncated, zero), math.less(y, zero))
+    moved = math.select(differ, math.add(truncated, y), truncated)
+    return math.select(builder.fcmp_ordered("==", truncated, zero), math.built_in("copysign", zero, y), moved)
 
 
 def _corrected(builder: Any, math: SimdMath, size: Any, divisor: Any, quotient: Any) -> Any:
@@ -549,5 +549,5 @@ def _long_division(builder: Any, math: SimdMath, size: Any, divisor: Any) -> Any
     mask = ir.IntType(count)
     again = builder.icmp_unsigned("!=", builder.bitcast(builder.fcmp_ordered(">=", rest, y), mask), mask(0))
     loop.repeat_while(again, [rest])
-    found = builder.select(whole, x, rest)
-    return builder.fptrunc(builder.select(undefined, number(nan), found), size.type)
+    result = builder.select(whole, x, rest)
+    return builder.fptrunc(builder.select(undefined, number(nan), result), size.type)

@@ -234,7 +234,7 @@ class _RegisterAllocation:
     def instructions(self) -> tuple[Any, int, int]:
         """The instructions of the kernel, how many of them are hoisted, and the number of registers."""
         program, blocks = self._program, self._blocks
-        found: list[_Encoded] = []
+        encoded: list[_Encoded] = []
         operands: dict[int, int] = {}
         of_rows = self._elements_of_rows()
         loaded = [value for value in range(program.inputs) if value in self._last and not blocks.is_contiguous(value + 1)]
@@ -243,12 +243,12 @@ class _RegisterAllocation:
         hoisted = [value for value in loaded if blocks.is_invariant(value + 1)]
         for value in range(program.inputs):
             operands[value] = value + 1
-        narrow = [own and value not in loaded for value, own in enumerate(program.narrow)]  # LOAD converts
+        narrow = [stays_narrow and value not in loaded for value, stays_narrow in enumerate(program.narrow)]  # LOAD converts
         for value in loaded:
             operands[value] = self._register()
             is_narrow = program.narrow[value]
             row, column = (step[value + 1] * _size_of(is_narrow) for step in (blocks.row, blocks.column))
-            found.append((Code.LOAD, operands[value], value + 1, 0, row, column, 0.0, 0.0, NARROW_X * is_narrow))
+            encoded.append((Code.LOAD, operands[value], value + 1, 0, row, column, 0.0, 0.0, NARROW_X * is_narrow))
         hoisted_registers = {operands[value] for value in hoisted}
         for at, instruction in enumerate(program.instructions):
             x, y = (operands[value] for value in instruction.reads)
@@ -270,17 +270,17 @@ class _RegisterAllocation:
                 x, y, second = y, x, first
             if second in of_rows:
                 code, row = _OF_ROWS[code], blocks.row[second + 1] * FLOAT_BYTES
-            found.append((code, result, x, y, row, 0, *instruction.constants, formats))
+            encoded.append((code, result, x, y, row, 0, *instruction.constants, formats))
         if self._others or not blocks.is_contiguous(0):
-            found.append(self._stored(0, found[-1][1], program.narrow[-1]))
+            encoded.append(self._stored(0, encoded[-1][1], program.narrow[-1]))
         first = 1 + program.inputs
         for tensor, (value, is_narrow) in enumerate(zip(program.others, self._others, strict=True), first):
-            found.append(self._stored(tensor, operands[value], is_narrow))
-        return _encode(found), len(hoisted), self._used
+            encoded.append(self._stored(tensor, operands[value], is_narrow))
+        return _encode(encoded), len(hoisted), self._used
 
     def _elements_of_rows(self) -> set[int]:
         """The inputs of which a block has one element for each row, and all instructions that read them work on rows of FLOAT32."""
-        program, blocks, found = self._program, self._blocks, set[int]()
+        program, blocks, inputs = self._program, self._blocks, set[int]()
         for value in range(program.inputs):
             if blocks.column[value + 1] != 0 or blocks.is_contiguous(value + 1) or program.narrow[value] or blocks.columns < _SHORTEST_ROW:
                 continue
@@ -288,12 +288,12 @@ class _RegisterAllocation:
             if all(
                 each.code in _OF_ROWS
                 and each.reads[0] != each.reads[1]
-                and found.isdisjoint(each.reads)
+                and inputs.isdisjoint(each.reads)
                 and not any(program.narrow[operand] for operand in (at, *each.reads))
                 for at, each in readers
             ):
-                found.add(value)
-        return found
+                inputs.add(value)
+        return inputs
 
     def _stored(self, tensor: int, operand: int, is_narrow: bool) -> _Encoded:
         """The instruction that writes a register of floats to an output."""

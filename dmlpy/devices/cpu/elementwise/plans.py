@@ -55,8 +55,8 @@ def classes_plan(desc: ElementWiseIsNaNDesc | ElementWiseIsInfinityDesc) -> Clas
     if isinstance(desc, ElementWiseIsNaNDesc):
         classes = NOT_A_NUMBER
     else:
-        own = {IsInfinityMode.POSITIVE: POSITIVE, IsInfinityMode.NEGATIVE: NEGATIVE}
-        classes = own.get(desc.infinity_mode, POSITIVE + NEGATIVE)
+        by_mode = {IsInfinityMode.POSITIVE: POSITIVE, IsInfinityMode.NEGATIVE: NEGATIVE}
+        classes = by_mode.get(desc.infinity_mode, POSITIVE + NEGATIVE)
     (copy,) = identity_copies(desc)
     return ClassesPlan(copy, classes)
 

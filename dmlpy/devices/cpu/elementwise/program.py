@@ -220,8 +220,8 @@ def with_silu(program: Program) -> Program:
     }
     if not products:
         return program
-    found, numbers, dropped = copy(program), list(range(first)), set(products.values())
-    found.instructions, found.narrow = [], program.narrow[:first]
+    fused, numbers, dropped = copy(program), list(range(first)), set(products.values())
+    fused.instructions, fused.narrow = [], program.narrow[:first]
     for at, instruction in enumerate(program.instructions, first):
         if at in dropped:
             numbers.append(-1)
@@ -230,10 +230,10 @@ def with_silu(program: Program) -> Program:
         if at in products:
             code, x = Code.SILU, arguments[products[at]]
             y = x
-        numbers.append(found.add(code, numbers[x], numbers[y], a=a, b=b))
-        found.narrow[-1] = program.narrow[at]
-    found.others = [numbers[value] for value in program.others]
-    return found
+        numbers.append(fused.add(code, numbers[x], numbers[y], a=a, b=b))
+        fused.narrow[-1] = program.narrow[at]
+    fused.others = [numbers[value] for value in program.others]
+    return fused
 
 
 BLOCK = 1024

@@ -41,7 +41,7 @@ def build_bands() -> TaskBody:
                 repeat(output + first * p.element, p.values, p.element, (last - first) * p.element)
 
     @jit
-    def run(p: BandsParameters, first: Any, last: Any, own: Any) -> None:
+    def run(p: BandsParameters, first: Any, last: Any, state: Any) -> None:
         for row in range(first, last):
             write_row(p, row)
 
@@ -59,7 +59,7 @@ def build_sequence(stored: Storage, isa: Isa) -> TaskBody:
     write, size = load_store.store, load_store.size
 
     @jit
-    def run(p: SequenceParameters, first: Any, last: Any, own: Any) -> None:
+    def run(p: SequenceParameters, first: Any, last: Any, state: Any) -> None:
         for vector in range(first, last):
             at = vector * lanes
             write(p.output + at * size, numbers(at, p.start, p.delta), p.elements - at)

@@ -45,7 +45,7 @@ def build_blocks(scatters: bool) -> TaskBody:
     copy = block_copy()
 
     @jit
-    def run(p: IndexingParameters, first: Any, last: Any, own: Any) -> None:
+    def run(p: IndexingParameters, first: Any, last: Any, state: Any) -> None:
         # In variables: what is written might be the parameters, for all that LLVM knows.
         axes, width, signed, sizes, block = p.axes, p.index_bytes, p.signed, p.sizes, p.block
         while first < last:
@@ -79,7 +79,7 @@ def build_elements(scatters: bool, width: int) -> TaskBody:
     words, signed_words, longs, signed_longs = (_row_of_elements(scatters, width, *kind) for kind in product((4, 8), (0, 1)))
 
     @jit
-    def run(p: IndexingParameters, first: Any, last: Any, own: Any) -> None:
+    def run(p: IndexingParameters, first: Any, last: Any, state: Any) -> None:
         # In variables: what is written might be the parameters, for all that LLVM knows.
         size, columns, steps = long_at(p.sizes), p.columns, (p.column_step, p.index_step)
         index_bytes, signed, per_batch, batch_size = p.index_bytes, p.signed != 0, p.per_batch, p.batch_size
@@ -139,7 +139,7 @@ def build_one_hot(width: int) -> TaskBody:
     copy, repeat = element_copy(width), fill
 
     @jit
-    def run(p: IndexingParameters, first: Any, last: Any, own: Any) -> None:
+    def run(p: IndexingParameters, first: Any, last: Any, state: Any) -> None:
         size = long_at(p.sizes)
         repeat(p.indexed + first * p.batch_size, p.other, width, (last - first) * p.batch_size)
         for unit in range(first, last):
@@ -214,8 +214,8 @@ def build_nonzero(width: int) -> TaskBody:
                     x -= index * stride
                     set_long(p.indices + dimension * 8, 0)
                     dimension -= 1
-        found = (target - p.coordinates) // size
-        set_word(p.count, found)
+        count = (target - p.coordinates) // size
+        set_word(p.count, count)
         if target < p.coordinates + p.size:
             set_word(target, 0)
             repeat(target, target, _WORD_BYTES, p.coordinates + p.size - target)

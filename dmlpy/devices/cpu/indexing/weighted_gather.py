@@ -73,7 +73,7 @@ class WeightedGatherPlan(PlanWithoutConstants):
         }
         for name, tensor, along in (("input", source, "element"), ("output", target, "place")):
             names = (f"{name}_batch", f"{name}_{along}", f"{name}_channel")
-            self._values |= {own: stride * FLOAT_BYTES for own, stride in zip(names, tensor.element_strides, strict=True)}
+            self._values |= {step_name: stride * FLOAT_BYTES for step_name, stride in zip(names, tensor.element_strides, strict=True)}
         work = target.element_count * self._terms // _WORK_OF_A_THREAD
         self._shares = WorkShares(batches * pieces * blocks, min(available_threads(), work))
 

@@ -40,14 +40,14 @@ class _Terms:
 
     def at(self, offset: Any, last: Any, step: Any) -> list[tuple[Any, Any]]:
         """The distance of each term's element from the first one, in bytes, and its weight, at an offset in bytes from the first place."""
-        builder, found = self._builder, []
+        builder, terms = self._builder, []
         for indices, weights in zip(self._indices, self._weights, strict=True):
             index = builder.load(builder.inttoptr(builder.add(indices, offset), INDEX.as_pointer()), align=_WORD_BYTES)
             index = builder.zext(index, ADDRESS)
             index = builder.select(builder.icmp_unsigned("<", index, last), index, last)
             weight = builder.load(builder.inttoptr(builder.add(weights, offset), FLOAT.as_pointer()), align=FLOAT_BYTES)
-            found.append((builder.mul(index, step), weight))
-        return found
+            terms.append((builder.mul(index, step), weight))
+        return terms
 
 
 def _sum(builder: Any, products: Sequence[tuple[Any, Any]]) -> Any:
@@ -73,13 +73,13 @@ def _along_places(terms: int) -> Any:
             tables = _Terms(builder, indices, weights, first, terms)
             planes = [builder.add(source, builder.mul(channel, ADDRESS(at))) for at in range(CHANNELS_OF_BLOCK)]
             results = [builder.add(target, builder.mul(out_channel, ADDRESS(at))) for at in range(CHANNELS_OF_BLOCK)]
-            for own in each_count(builder, channels, CHANNELS_OF_BLOCK):
+            for channel_count in each_count(builder, channels, CHANNELS_OF_BLOCK):
                 loop = Loop(builder, [ADDRESS(0), ADDRESS(0)])
                 at, to = loop.values
-                found = tables.at(builder.mul(at, ADDRESS(_WORD_BYTES)), last, element)
-                for plane, result in zip(planes[:own], results[:own], strict=True):
-                    places = [builder.inttoptr(builder.add(plane, distance), FLOAT.as_pointer()) for distance, _ in found]
-                    products = [(builder.load(each, align=FLOAT_BYTES), weight) for each, (_, weight) in zip(places, found, strict=True)]
+                of_place = tables.at(builder.mul(at, ADDRESS(_WORD_BYTES)), last, element)
+                for plane, result in zip(planes[:channel_count], results[:channel_count], strict=True):
+                    places = [builder.inttoptr(builder.add(plane, distance), FLOAT.as_pointer()) for distance, _ in of_place]
+                    products = [(builder.load(each, align=FLOAT_BYTES), weight) for each, (_, weight) in zip(places, of_place, strict=True)]
                     pointer = builder.inttoptr(builder.add(result, to), FLOAT.as_pointer())
                     builder.store(_sum(builder, products), pointer, align=FLOAT_BYTES)
                 following = builder.add(at, ADDRESS(1))
@@ -104,8 +104,8 @@ def _along_channels(terms: int, isa: Isa) -> Any:
             whole = builder.sub(channels, rest)
             loop = Loop(builder, [ADDRESS(0), target])
             at, to = loop.values
-            found = tables.at(builder.mul(at, ADDRESS(_WORD_BYTES)), last, element)
-            rows = [(builder.add(source, distance), simd.repeated(builder, weight)) for distance, weight in found]
+            of_place = tables.at(builder.mul(at, ADDRESS(_WORD_BYTES)), last, element)
+            rows = [(builder.add(source, distance), simd.repeated(builder, weight)) for distance, weight in of_place]
             with builder.if_then(builder.icmp_signed(">", whole, ADDRESS(0))):
                 inner = Loop(builder, [ADDRESS(0)])
                 offset = builder.mul(inner.values[0], ADDRESS(FLOAT_BYTES))
@@ -136,7 +136,7 @@ def build_weighted_gather(terms: int, contiguous: bool, isa: Isa) -> TaskBody:
     sum_up = _along_channels(terms, isa) if contiguous else _along_places(terms)
 
     @jit
-    def run(p: WeightedGatherParameters, first: Any, last: Any, own: Any) -> None:
+    def run(p: WeightedGatherParameters, first: Any, last: Any, state: Any) -> None:
         for unit in range(first, last):
             place, others = unit % p.pieces * p.piece, unit // p.pieces
             batch, channel = others // p.blocks, others % p.blocks * p.block

@@ -42,21 +42,21 @@ def identity_copies(desc: Any) -> list[Copy]:
 
 def join_copies(desc: JoinDesc) -> list[Copy]:
     assert desc.output_tensor is not None  # guaranteed by the check, as below
-    target, first, found = Elements.of("output_tensor", desc.output_tensor), 0, []
+    target, first, copies = Elements.of("output_tensor", desc.output_tensor), 0, []
     for number, tensor in enumerate(desc.input_tensors):
         source, last = Elements.of(f"input_tensors[{number}]", tensor), first + tensor.sizes[desc.axis]
-        found.append(copy_of(target[_along(desc.axis, first, last)], source))
+        copies.append(copy_of(target[_along(desc.axis, first, last)], source))
         first = last
-    return found
+    return copies
 
 
 def split_copies(desc: SplitDesc) -> list[Copy]:
-    source, first, found = Elements.of("input_tensor", desc.input_tensor), 0, []
+    source, first, copies = Elements.of("input_tensor", desc.input_tensor), 0, []
     for number, tensor in enumerate(desc.output_tensors):
         target, last = Elements.of(f"output_tensors[{number}]", tensor), first + tensor.sizes[desc.axis]
-        found.append(copy_of(target, source[_along(desc.axis, first, last)]))
+        copies.append(copy_of(target, source[_along(desc.axis, first, last)]))
         first = last
-    return found
+    return copies
 
 
 def _along(axis: int, first: int, last: int) -> tuple[slice, ...]:
@@ -132,17 +132,17 @@ def padding_copies(desc: PaddingDesc | Padding1Desc) -> list[Copy]:
         value = of_float(desc.padding_value, desc.input_tensor.data_type)
     sizes = zip(desc.input_tensor.sizes, desc.start_padding, desc.end_padding, strict=True)
     axes = [_runs(desc.padding_mode, size, start, end) for size, start, end in sizes]
-    found = []
+    copies = []
     for runs in product(*axes):
         to = target[tuple(slice(first, first + count) for first, count, _, _ in runs)]
         if any(start < 0 for _, _, start, _ in runs):
-            found.append(fill_of(to, value))
+            copies.append(fill_of(to, value))
             continue
         of = source
         for axis, (_, count, start, step) in enumerate(runs):
             of = _run_of(of, axis, start, count, step)
-        found.append(copy_of(to, of))
-    return found
+        copies.append(copy_of(to, of))
+    return copies
 
 
 def _run_of(part: Elements, axis: int, start: int, count: int, step: int) -> Elements:
@@ -163,20 +163,20 @@ def _runs(mode: PaddingMode, size: int, start: int, end: int) -> list[_Run]:
         before, behind = (-1, -1) if mode is PaddingMode.CONSTANT else (0, size - 1)
         return [run for run in ((0, start, before, 0), inside, (start + size, end, behind, 0)) if run[1] > 0]
     period = _period(mode, size)
-    found: list[_Run] = [inside]
+    runs: list[_Run] = [inside]
     part, left = -1, start
     while left > 0:
         count, source, step = period[part % len(period)]
         taken = min(count, left)
         left, part = left - taken, part - 1
-        found.insert(0, (left, taken, source + (count - taken) * step, step))
+        runs.insert(0, (left, taken, source + (count - taken) * step, step))
     part, left = 1, end
     while left > 0:
         count, source, step = period[part % len(period)]
         taken = min(count, left)
-        found.append((start + size + end - left, taken, source, step))
+        runs.append((start + size + end - left, taken, source, step))
         left, part = left - taken, part + 1
-    return found
+    return runs
 
 
 def _period(mode: PaddingMode, size: int) -> list[tuple[int, int, int]]:
@@ -201,7 +201,7 @@ def unfold_copies(desc: UnfoldDesc) -> list[Copy]:
     positions = [(size + start + end - (window - 1) * dilation - 1) // stride + 1 for size, start, end, window, dilation, stride in rows]
     columns = target.split_axis(2, positions)
     columns = columns.split_axis(1, (desc.input_tensor.sizes[1], *desc.window_sizes))
-    found = [fill_of(target, 0)] if any(desc.start_padding) or any(desc.end_padding) else []
+    copies = [fill_of(target, 0)] if any(desc.start_padding) or any(desc.end_padding) else []
     for taps in product(*(range(window) for window in desc.window_sizes)):
         to_index, of_index = [], []
         for tap, count, (size, start, _, _, dilation, stride) in zip(taps, positions, rows, strict=True):
@@ -213,5 +213,5 @@ def unfold_copies(desc: UnfoldDesc) -> list[Copy]:
         of_taps: tuple[int | slice, ...] = (slice(None), slice(None), *taps, *to_index)
         to = columns[of_taps]
         if to.size:
-            found.append(copy_of(to, source[(slice(None), slice(None), *of_index)]))
-    return found
+            copies.append(copy_of(to, source[(slice(None), slice(None), *of_index)]))
+    return copies

@@ -124,7 +124,7 @@ def for_each_block(copy_block: Any) -> TaskBody:
         copy_block(p, to, c.to_row, c.to_column, source, c.of_row, c.of_column, rows, columns)
 
     @jit
-    def copy(p: CopiesParameters, first: Any, last: Any, own: Any) -> None:
+    def copy(p: CopiesParameters, first: Any, last: Any, state: Any) -> None:
         for at in range(p.copies):
             c = copy_at(p.table + at * _SIZE)
             for block in range(max(first, c.first_block), min(last, c.first_block + c.blocks)):
@@ -211,11 +211,11 @@ def _transposition(width: int, side: int) -> Any:
             def row(address: Any, step: Any, number: int) -> Any:
                 return builder.inttoptr(builder.add(address, builder.mul(step, ADDRESS(number))), kind.as_pointer())
 
-            found = [builder.load(row(source, of_row, at), align=width) for at in range(side)]
+            rows = [builder.load(row(source, of_row, at), align=width) for at in range(side)]
             for _ in range(side.bit_length() - 1):  # each moves a bit of the columns' numbers to those of the rows
-                pairs = zip(found[: side // 2], found[side // 2 :], strict=True)
-                found = [builder.shuffle_vector(x, y, lanes) for x, y in pairs for lanes in (low, high)]
-            for at, value in enumerate(found):
+                pairs = zip(rows[: side // 2], rows[side // 2 :], strict=True)
+                rows = [builder.shuffle_vector(x, y, lanes) for x, y in pairs for lanes in (low, high)]
+            for at, value in enumerate(rows):
                 builder.store(value, row(to, to_row, at), align=width)
 
         return types.void(*[types.int64] * 4), generate
@@ -234,8 +234,8 @@ def _doubling(width: int) -> Any:
         def generate(builder: Any, arguments: Any) -> None:
             to, of = arguments
             value = builder.load(builder.inttoptr(of, kind.as_pointer()), align=width)
-            found = builder.shuffle_vector(value, value, twice)
-            builder.store(found, builder.inttoptr(to, found.type.as_pointer()), align=width)
+            doubled = builder.shuffle_vector(value, value, twice)
+            builder.store(doubled, builder.inttoptr(to, doubled.type.as_pointer()), align=width)
 
         return types.void(types.int64, types.int64), generate
 
@@ -371,8 +371,8 @@ def _cast(source: np.dtype[Any], target: np.dtype[Any], lanes: int) -> Any:
         def generate(builder: Any, arguments: Any) -> None:
             place, address = arguments
             value = builder.load(builder.inttoptr(address, kind(source).as_pointer()), align=source.itemsize)
-            found = _converted(builder, value, source, target, kind(target))
-            builder.store(found, builder.inttoptr(place, found.type.as_pointer()), align=target.itemsize)
+            converted = _converted(builder, value, source, target, kind(target))
+            builder.store(converted, builder.inttoptr(place, converted.type.as_pointer()), align=target.itemsize)
 
         return types.void(types.int64, types.int64), generate
 
@@ -456,17 +456,17 @@ def _classification(halves: bool, lanes: int) -> Any:
             def all_of(value: int) -> Any:
                 return ir.Constant(kind, [value] * lanes)
 
-            def where(asked: int, found: Any) -> Any:
-                """The lanes found, if their class is asked for."""
+            def where(asked: int, lanes_of_class: Any) -> Any:
+                """The lanes of a class, if it is asked for."""
                 chosen = builder.icmp_signed("!=", builder.and_(classes, ADDRESS(asked)), ADDRESS(0))
-                return builder.and_(found, repeated(builder, chosen, lanes))
+                return builder.and_(lanes_of_class, repeated(builder, chosen, lanes))
 
             bits = builder.load(builder.inttoptr(source, kind.as_pointer()), align=size)
             magnitude = builder.and_(bits, all_of(sign - 1))
-            found = where(NOT_A_NUMBER, builder.icmp_unsigned(">", magnitude, all_of(infinity)))
-            found = builder.or_(found, where(POSITIVE, builder.icmp_unsigned("==", bits, all_of(infinity))))
-            found = builder.or_(found, where(NEGATIVE, builder.icmp_unsigned("==", bits, all_of(infinity | sign))))
-            builder.store(builder.zext(found, truths), builder.inttoptr(target, truths.as_pointer()), align=1)
+            result = where(NOT_A_NUMBER, builder.icmp_unsigned(">", magnitude, all_of(infinity)))
+            result = builder.or_(result, where(POSITIVE, builder.icmp_unsigned("==", bits, all_of(infinity))))
+            result = builder.or_(result, where(NEGATIVE, builder.icmp_unsigned("==", bits, all_of(infinity | sign))))
+            builder.store(builder.zext(result, truths), builder.inttoptr(target, truths.as_pointer()), align=1)
 
         return types.void(*[types.int64] * 3), generate
 
@@ -502,7 +502,7 @@ def build_reversal() -> TaskBody:
             column = last
 
     @jit
-    def run(p: ReversalParameters, first: Any, last: Any, own: Any) -> None:
+    def run(p: ReversalParameters, first: Any, last: Any, state: Any) -> None:
         for group in range(first, last):
             output, source, lengths = unit_addresses(p.axes, p.table, group, p.output, p.input, p.lengths)
             reverse(p, output, source, lengths)

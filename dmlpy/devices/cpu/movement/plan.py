@@ -103,7 +103,7 @@ class Elements:
         """The elements, repeated to these sizes along axes of size 1 and outer ones, as by `numpy.broadcast_to`."""
         missing = len(shape) - len(self.shape)
         rows = zip(shape[missing:], self.shape, self.strides, strict=True)
-        strides = [0 if own == 1 and size != 1 else stride for size, own, stride in rows]
+        strides = [0 if existing == 1 and size != 1 else stride for size, existing, stride in rows]
         return replace(self, shape=tuple(shape), strides=(*(0,) * missing, *strides))
 
     def split_axis(self, axis: int, sizes: Sequence[int]) -> Elements:

@@ -503,10 +503,10 @@ def _sum_of_group(layout: EntryLayout, isa: Isa) -> Any:
     def total(p: GroupSumsParameters, sums: Any, group: Any) -> Any:
         if planes:
             return add_up(sums + group * p.group_size, p.outer, p.outer_size, p.chunks)
-        found = 0.0
+        result = 0.0
         for chunk in range(p.chunks):
-            found += float(float_at(sums + chunk * p.outer_size + group * FLOAT_BYTES))
-        return found
+            result += float(float_at(sums + chunk * p.outer_size + group * FLOAT_BYTES))
+        return result
 
     return total
 
@@ -529,10 +529,10 @@ def _sum_of_vectors(isa: Isa) -> Any:
             inside.repeat_while(builder.icmp_signed("<", following, count), [builder.add(place, ADDRESS(simd.size)), following, total])
             following = builder.add(number, ADDRESS(1))
             outside.repeat_while(builder.icmp_signed("<", following, rows), [builder.add(row, row_size), following, total])
-            found = builder.extract_element(total, INDEX(0))
+            result = builder.extract_element(total, INDEX(0))
             for lane in range(1, lanes):
-                found = builder.fadd(found, builder.extract_element(total, INDEX(lane)))
-            return found
+                result = builder.fadd(result, builder.extract_element(total, INDEX(lane)))
+            return result
 
         return types.float64(*[types.int64] * 4), generate
 

@@ -236,8 +236,8 @@ class _CompiledPlan(NormalizationPlan):
     def _partial_sums(self) -> tuple[Sequence[int], np.dtype[Any]]:
         outer, groups, _, chunks = self.extents
         lanes, sums = host_isa().lanes, 3 if self.is_gradient else 2
-        own = (chunks, ceil(groups / lanes) * lanes) if self.layout == "rows" else (outer * groups * chunks, lanes)
-        return (sums, *own), COMPUTE
+        sizes = (chunks, ceil(groups / lanes) * lanes) if self.layout == "rows" else (outer * groups * chunks, lanes)
+        return (sums, *sizes), COMPUTE
 
     def _thread_scratch(self) -> Iterable[tuple[str, Sequence[int], np.dtype[Any]]]:
         yield "vector", (host_isa().lanes,), COMPUTE
@@ -381,7 +381,7 @@ class _CompiledLaunch(NormalizationLaunch):
         count, size = max((outer, self._values["x_outer"]), (inner, self.tensors["x"].itemsize))
         values |= {"samples": min(count, _SAMPLES) if entries > _FEW_ENTRIES else 0, "sample_size": size}
         parameters = BatchStatisticsParameters.bound(values)
-        set_shifts, settle = (TaskLaunch.of(own, parameters, 1) for own in (first_shifts, kernel))
+        set_shifts, settle = (TaskLaunch.of(function, parameters, 1) for function in (first_shifts, kernel))
         add_up, compute = self._pass(self._sum.body, centre=shifts), self._compute
 
         def launch(stream: int) -> None:
@@ -400,7 +400,7 @@ class _CompiledLaunch(NormalizationLaunch):
         values = self._coefficient_values([role for role in _GRADIENT_ROLES if role in self.tensors], geometry.epsilon)
         values |= {"has_products": sums > 1, "centres_anew": sums > 2} | (self._sum_values() if sums else {"entries": 1.0})
         parameters = GradientStatisticsParameters.bound(values)
-        set_centres, compute = (None if own is None else TaskLaunch.of(own, parameters, 1) for own in (centres, kernel))
+        set_centres, compute = (None if function is None else TaskLaunch.of(function, parameters, 1) for function in (centres, kernel))
         work = (set_centres, self._sum if sums else None, compute, self._compute)
         return in_order([launch for launch in work if launch is not None])
 
@@ -427,13 +427,13 @@ class _CompiledLaunch(NormalizationLaunch):
     def total(self, block: Block) -> Array:
         sums, (outer, groups, *_) = self.statistics["sums"], self._extents
         if self._is_rows:
-            found: Array = np.add.reduce(sums, axis=1, dtype=np.float64)[:, :groups]
+            totals: Array = np.add.reduce(sums, axis=1, dtype=np.float64)[:, :groups]
         else:
-            found = np.add.reduce(sums.reshape(len(sums), outer, groups, -1), axis=(1, 3), dtype=np.float64)
-        return found.reshape(len(sums), *self.blocking.statistics)
+            totals = np.add.reduce(sums.reshape(len(sums), outer, groups, -1), axis=(1, 3), dtype=np.float64)
+        return totals.reshape(len(sums), *self.blocking.statistics)
 
-    def _values_of(self, plan: _CompiledPlan, own: int) -> dict[str, Any]:
-        """The parameters of the passes; `own` is the address of the threads' scratch."""
+    def _values_of(self, plan: _CompiledPlan, scratch: int) -> dict[str, Any]:
+        """The parameters of the passes; `scratch` is the address of the threads' scratch."""
         outer, groups, inner, chunks = self._extents
         values: dict[str, Any] = {
             "tiles": min(
@@ -443,7 +443,7 @@ class _CompiledLaunch(NormalizationLaunch):
             "groups": groups,
             "inner": inner,
             "chunks": chunks,
-            "scratch": plan._own.pointers(own)["vector"],
+            "scratch": plan._own.pointers(scratch)["vector"],
             "scratch_size": plan._own.size,
             "centre": self._zeros,
             "low": 0.0 if isinstance(plan._geometry.activation, ActivationReluDesc) else -inf,
@@ -541,10 +541,10 @@ class PackedPlan(PlanWithoutConstants):
         return f"{self._inner.describe()}\n{what} copied, so that the entries of a group are contiguous"
 
     def bind(self, tensors: Pointers, temporary: int, persistent: int | None) -> Launch:
-        own = {"input_tensor": temporary, "output_tensor": temporary if self._copies_output else tensors["output_tensor"]}
+        packed = {"input_tensor": temporary, "output_tensor": temporary if self._copies_output else tensors["output_tensor"]}
         work = [
             self._packing.bind({"source": tensors["input_tensor"], "target": temporary}, 0, None),
-            self._inner.bind({**tensors, **own}, temporary + self._size, None),
+            self._inner.bind({**tensors, **packed}, temporary + self._size, None),
         ]
         if self._unpacking is not None:
             work.append(self._unpacking.bind({"source": temporary, "target": tensors["output_tensor"]}, 0, None))

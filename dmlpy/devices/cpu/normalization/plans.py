@@ -51,9 +51,9 @@ def gradient_plan(desc: NormalizationGradDesc | FusedBatchNormGradV3Desc) -> Com
 @plan(f"{_MEAN_VARIANCE}Desc", f"{_MEAN_VARIANCE}1Desc", f"{_MEAN_VARIANCE}2Desc")
 def mean_variance_plan(desc: MeanVarianceDesc) -> CompiledMeanVariancePlan | PackedPlan | str:
     """The plan for a checked desc, or the reason why there is none."""
-    found = _plan_in_place(desc)
-    if not isinstance(found, str) or len({tensor.data_type for tensor in desc.tensors().values()}) > 1:
-        return found
+    plan_or_reason = _plan_in_place(desc)
+    if not isinstance(plan_or_reason, str) or len({tensor.data_type for tensor in desc.tensors().values()}) > 1:
+        return plan_or_reason
     from dmlpy.devices.cpu.normalization.plan import PackedPlan, packed_desc
 
     for copies_output in (False, True):
@@ -61,7 +61,7 @@ def mean_variance_plan(desc: MeanVarianceDesc) -> CompiledMeanVariancePlan | Pac
         inner = _plan_in_place(packed)
         if not isinstance(inner, str):
             return PackedPlan(desc, packed, inner, copies_output)
-    return found
+    return plan_or_reason
 
 
 @plan("dmlpy.operators.normalization.lp:LPNormalizationDesc")

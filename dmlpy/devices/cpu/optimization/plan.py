@@ -65,7 +65,7 @@ class AdamPlan(PlanWithoutConstants):
         sizes = tensors[_INPUTS[0]].sizes
         rate = TensorDesc(data_type=DataType.FLOAT32, sizes=sizes, strides=(0,) * len(sizes))
         inputs, outputs = ([(name, tensors[name]) for name in names] for names in (_INPUTS, _OUTPUTS))
-        data_type, axes = outputs[0][1].data_type, merged(sizes, [own.element_strides for _, own in [*inputs, *outputs]])
+        data_type, axes = outputs[0][1].data_type, merged(sizes, [described.element_strides for _, described in [*inputs, *outputs]])
         self._plan: ElementwisePlan | _ContiguousPlan
         if len(axes) == 1 and set(axes[0].strides) == {1}:
             self._plan = _ContiguousPlan(desc, storage_of(data_type), axes[0].size)

@@ -47,9 +47,9 @@ def _gathered_term(isa: Isa) -> Any:
     def add_term(total: Any, row: Any, sources: Any, weights: Any) -> Any:
         def generate(builder: Any, arguments: Any) -> Any:
             total, row, sources, weights = arguments
-            found = builder.load(builder.inttoptr(sources, numbers.as_pointer()), align=4)
-            exists = builder.icmp_signed(">=", found, ir.Constant(numbers, [0] * lanes))
-            places = builder.add(repeated(builder, row, lanes), builder.shl(builder.sext(found, wide), ir.Constant(wide, [2] * lanes)))
+            positions = builder.load(builder.inttoptr(sources, numbers.as_pointer()), align=4)
+            exists = builder.icmp_signed(">=", positions, ir.Constant(numbers, [0] * lanes))
+            places = builder.add(repeated(builder, row, lanes), builder.shl(builder.sext(positions, wide), ir.Constant(wide, [2] * lanes)))
             kind = ir.FunctionType(simd.llvm_type, [pointers, INDEX, exists.type, simd.llvm_type])
             gather = declared(builder.module, kind, f"llvm.masked.gather.v{lanes}f32.v{lanes}p0")
             values = builder.call(gather, [builder.inttoptr(places, pointers), INDEX(FLOAT_BYTES), exists, simd.all(0.0)])
@@ -63,8 +63,9 @@ def _gathered_term(isa: Isa) -> Any:
 
 def _accesses(stored: Storage, isa: Isa) -> tuple[Any, Any]:
     """The kernels that load and store the elements of a tensor or, as FLOAT32, those of scratch."""
-    floats, own = load_store_of("float32", isa), load_store_of(stored, isa)
-    read_float, write_float, read_own, write_own, own_size = floats.load, floats.store, own.load, own.store, own.size
+    floats, elements = load_store_of("float32", isa), load_store_of(stored, isa)
+    read_float, write_float = floats.load, floats.store
+    read_own, write_own, own_size = elements.load, elements.store, elements.size
 
     @jit
     def read(is_own: Any, address: Any, at: Any, left: Any) -> Any:

@@ -88,28 +88,28 @@ class Planes:
         if order is None:
             return "a compiled resampling has packed tensors, whose dimensions have one order in memory"
         sizes = {axis: source.sizes[axis] for axis in order}
-        changing = [own for own in work if not own.taps.ordered().keeps(sizes[own.axis], own.size)]
+        changing = [resampled for resampled in work if not resampled.taps.ordered().keeps(sizes[resampled.axis], resampled.size)]
         if not changing:
             return "nothing is resampled"
-        if any(np.bincount(own.taps.outputs).max(initial=0) > MOST_TURNS for own in changing):
+        if any(np.bincount(resampled.taps.outputs).max(initial=0) > MOST_TURNS for resampled in changing):
             return f"an element of the result is a sum of more than {MOST_TURNS}"
-        first = min(order.index(own.axis) for own in changing)
+        first = min(order.index(resampled.axis) for resampled in changing)
         count, inside = prod(sizes[axis] for axis in order[:first]), order[first:]
-        found, counts = [], [prod(sizes[axis] for axis in inside)]
-        for own in changing:
-            place = inside.index(own.axis)
+        passes, counts = [], [prod(sizes[axis] for axis in inside)]
+        for resampled in changing:
+            place = inside.index(resampled.axis)
             outer, inner = (prod(sizes[axis] for axis in part) for part in (inside[:place], inside[place + 1 :]))
-            found.append((outer, inner, sizes[own.axis], own))
-            sizes[own.axis] = own.size
-            counts.append(outer * own.size * inner)
-        return cls(count, tuple(found), tuple(counts))
+            passes.append((outer, inner, sizes[resampled.axis], resampled))
+            sizes[resampled.axis] = resampled.size
+            counts.append(outer * resampled.size * inner)
+        return cls(count, tuple(passes), tuple(counts))
 
 
 def _packed_order(*tensors: TensorDesc) -> list[int] | None:
     """The dimensions in the order in which all tensors have them in memory without gaps, the outermost first; None without one."""
     strides = [tensor.element_strides for tensor in tensors]
     dimensions = range(tensors[0].dimension_count)
-    order = sorted(dimensions, key=lambda axis: (*(-own[axis] for own in strides), axis))
+    order = sorted(dimensions, key=lambda axis: (*(-steps_of_tensor[axis] for steps_of_tensor in strides), axis))
     for tensor, steps in zip(tensors, strides, strict=True):
         expected = 1
         for axis in reversed(order):
@@ -131,20 +131,22 @@ class ResamplingPlan(PlanWithoutConstants):
     def __init__(self, source: tuple[str, TensorDesc], target: tuple[str, TensorDesc], planes: Planes) -> None:
         self._places, self._planes, self._isa = (source[0], target[0]), planes, host_isa()
         self._storage, self._element = storage_of(source[1].data_type), source[1].data_type.numpy.itemsize
-        taps = planes.count * sum(outer * inner * own.taps.inputs.size for outer, inner, _, own in planes.passes)
+        taps = planes.count * sum(outer * inner * pass_.taps.inputs.size for outer, inner, _, pass_ in planes.passes)
         self._shares = WorkShares(planes.count, min(available_threads(), taps // _WORK_OF_A_THREAD))
-        row, plane = (_aligned(count * FLOAT_BYTES) for count in (max(own[2] for own in planes.passes), max(planes.sizes[1:-1], default=0)))
+        row, plane = (
+            _aligned(count * FLOAT_BYTES) for count in (max(pass_[2] for pass_ in planes.passes), max(planes.sizes[1:-1], default=0))
+        )
         self._scratch_size = row + min(2, len(planes.passes) - 1) * plane
         self.temporary_size = self._shares.threads * self._scratch_size
         self._arrays: list[FixedArray] = []
         table = np.zeros(len(planes.passes), EncodedPass.dtype)
-        for number, (outer, inner, size, own) in enumerate(planes.passes):
-            sources, weights = _turns(own, self._isa.lanes)
+        for number, (outer, inner, size, pass_) in enumerate(planes.passes):
+            sources, weights = _turns(pass_, self._isa.lanes)
             arrays = FixedArray(sources), FixedArray(weights)
             self._arrays += arrays
             scratch = (row + (number + 1) % 2 * plane, row + number % 2 * plane)
-            start = -0.0 if (sources[0, : own.size] >= 0).all() else 0.0
-            values = (outer, size, own.size, inner, *sources.shape, *(array.address for array in arrays), *scratch, start)
+            start = -0.0 if (sources[0, : pass_.size] >= 0).all() else 0.0
+            values = (outer, size, pass_.size, inner, *sources.shape, *(array.address for array in arrays), *scratch, start)
             table[number] = values
         self._table = FixedArray(table)
 
@@ -152,7 +154,7 @@ class ResamplingPlan(PlanWithoutConstants):
         RESAMPLING(self._storage, self._isa)
 
     def describe(self) -> str:
-        axes = ", ".join(str(own.axis) for _, _, _, own in self._planes.passes)
+        axes = ", ".join(str(pass_.axis) for _, _, _, pass_ in self._planes.passes)
         return f"compiled by LLVM, float32 arithmetic on {self._shares}; {self._planes.count} plane(s), axis by axis: {axes}"
 
     def bind(self, tensors: Pointers, temporary: int, persistent: int | None) -> Launch:
@@ -230,8 +232,8 @@ class ValueScalePlan(PlanWithoutConstants):
     def bind(self, tensors: Pointers, temporary: int, persistent: int | None) -> Launch:
         work = []
         for number, channel in enumerate(self._channels):
-            own = {place: tensors[place] + number * step for place, step in self._steps.items()}
-            work.append(channel.bind(own, temporary, None))
+            addresses = {place: tensors[place] + number * step for place, step in self._steps.items()}
+            work.append(channel.bind(addresses, temporary, None))
         return in_order(work)
 
 
@@ -241,12 +243,10 @@ def value_scale_plan(desc: ValueScale2DDesc) -> ValueScalePlan | str:
     x, y = (_channel(tensor) for tensor in (desc.input_tensor, desc.output_tensor))
     channels: list[Plan] = []
     for bias in desc.bias:
-        found = elementwise_plan(
-            ElementWiseIdentityDesc(input_tensor=x, output_tensor=y, scale_bias=ScaleBias(scale=desc.scale, bias=bias))
-        )
-        if isinstance(found, str):
-            return found
-        channels.append(found)
+        plan = elementwise_plan(ElementWiseIdentityDesc(input_tensor=x, output_tensor=y, scale_bias=ScaleBias(scale=desc.scale, bias=bias)))
+        if isinstance(plan, str):
+            return plan
+        channels.append(plan)
     return ValueScalePlan(desc, channels)
 
 
