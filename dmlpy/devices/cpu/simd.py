@@ -6,7 +6,7 @@ have, so a kernel's instructions follow from its source and not from a compiler'
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, reduce
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 import numpy as np
@@ -551,14 +551,12 @@ class Simd:
 
         whole = builder.and_(terms, ADDRESS(-unrolled))
         totals = loop(whole, terms, 1, loop(ADDRESS(0), whole, unrolled, totals))
+        # Each vector's partial sums, in order.
+        of_vectors = [totals[place::count] for place in range(count)]
         for column in range(columns):
             of_column = builder.add(sums, builder.mul(sums_row, ADDRESS(column)))
             for vector in range(vectors):
-                place = column * vectors + vector
-                total = totals[place]
-                for part in range(1, parts):
-                    total = builder.fadd(total, totals[part * count + place])
-                self.write(builder, total, of_column, vector * self.size)
+                self.write(builder, reduce(builder.fadd, of_vectors[column * vectors + vector]), of_column, vector * self.size)
 
 
 @cache

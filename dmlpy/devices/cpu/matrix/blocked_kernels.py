@@ -192,6 +192,35 @@ def _writers(isa: Isa) -> tuple[Any, Any]:
     return write_tiles, write_totals
 
 
+def _groups_product(isa: Isa) -> Any:
+    """The kernel `multiply_groups(p, multiply, groups, range_of_groups, panel, packed, terms, tiles)`.
+
+    It multiplies groups of rows by a panel, for the first term and the count of `terms`, with the product at the address `multiply`.
+    `packed` has the rows of a transposed A. `tiles` are the address of the first group's sums, that of the zeros that they begin with, or
+    0 where they go on from what they are, and the bytes of a row of sums. Returns the address of the sums that follow.
+    """
+    most, first_row_of, group_size = isa.columns(VECTORS), _first_row(isa), blocked_scratch(isa).group_size
+    tile_size, slot = most * VECTORS * simd_of(isa).size, most * FLOAT_BYTES
+
+    @jit
+    def multiply_groups(
+        p: BlockedProductParameters, multiply: Any, groups: Any, range_of_groups: Any, panel: Any, packed: Any, terms: Any, tiles: Any
+    ) -> Any:
+        (first_group, last_group), (begin, count), (sums, zeros, sums_row) = range_of_groups, terms, tiles
+        of_group = packed
+        for group in range(first_group, last_group):
+            row = first_row_of(p, group, groups)
+            rows = first_row_of(p, group + 1, groups) - row
+            factors, factor_row = (of_group, slot) if p.transposed != 0 else (p.a + row * p.a_row + begin * p.a_term, p.a_row)
+            start, start_row = (zeros, 0) if zeros != 0 else (sums, sums_row)
+            call_product(multiply, (rows, panel, count, factors, factor_row, start, start_row, sums))
+            of_group += group_size
+            sums += tile_size
+        return sums
+
+    return multiply_groups
+
+
 def build_blocked_product(isa: Isa) -> Callable[..., int]:
     """The product, to be compiled.
 
@@ -200,8 +229,7 @@ def build_blocked_product(isa: Isa) -> Callable[..., int]:
     """
     simd, most, lanes, parameters_at = simd_of(isa), isa.columns(VECTORS), isa.lanes, struct_view(BlockedProductParameters)
     store, all_of, size = simd.store, simd.all_of, simd.size
-    width, tile_size, slot, scratch = VECTORS * lanes, most * VECTORS * size, most * FLOAT_BYTES, blocked_scratch(isa)
-    group_size, first_row_of, scale = scratch.group_size, _first_row(isa), _scale(isa)
+    width, scratch, multiply_groups, scale = VECTORS * lanes, blocked_scratch(isa), _groups_product(isa), _scale(isa)
     copy_groups, copy_panel, total, (write_tiles, write_totals) = _group_copy(isa), _block_copy(isa), _total(isa), _writers(isa)
 
     def product(parameters: Any, thread: Any, threads: Any, sync: Any, stage: Any) -> Any:
@@ -232,19 +260,12 @@ def build_blocked_product(isa: Isa) -> Callable[..., int]:
                 for each in range(first_panel, last_panel):
                     columns = min(width, p.columns - each * width)
                     vectors = VECTORS if columns > lanes else 1
-                    multiplied = p.product if columns > lanes else p.narrow_product
                     copy_panel(p, begin, count, each, columns, panel)
                     if p.term_samples != 0:
                         scale(p, p.term_samples + 8 * begin, count, each, vectors, panel)
-                    of_group = packed
-                    for group in range(first_group, last_group):
-                        row = first_row_of(p, group, groups)
-                        rows = first_row_of(p, group + 1, groups) - row
-                        factors, factor_row = (of_group, slot) if transposed else (p.a + row * p.a_row + begin * p.a_term, p.a_row)
-                        start, start_row = (zeros, 0) if block == 0 else (sums_of_tile, vectors * size)
-                        call_product(multiplied, (rows, panel, count, factors, factor_row, start, start_row, sums_of_tile))
-                        of_group += group_size
-                        sums_of_tile += tile_size
+                    multiplied = p.product if columns > lanes else p.narrow_product
+                    tiles = sums_of_tile, zeros if block == 0 else 0, vectors * size
+                    sums_of_tile = multiply_groups(p, multiplied, groups, (first_group, last_group), panel, packed, (begin, count), tiles)
             if commit(sync, threads, stage, tile):
                 write_tiles(p, groups, first_group, last_group, first_panel, last_panel, sums_of_tiles)
                 if has_totals:

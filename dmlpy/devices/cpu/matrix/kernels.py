@@ -102,6 +102,22 @@ def _result_writer(stored: Storage, isa: Isa) -> Any:
     return write_vector
 
 
+def _rows_writer(stored: Storage, isa: Isa) -> Any:
+    """The kernel `write_rows(p, sums, c, output, rows, columns)`, which writes the results of some rows of a panel."""
+    write_vector, load, lanes, element = _result_writer(stored, isa), simd_of(isa).load, isa.lanes, load_store_of(stored, isa).size
+    row_size = VECTORS * simd_of(isa).size
+
+    @jit
+    def write_rows(p: ProductParameters, sums: Any, c: Any, output: Any, rows: Any, columns: Any) -> None:
+        for row in range(rows):
+            for column in range(0, columns, lanes):
+                added = c + row * p.c_row + column * p.c_column if p.c != 0 else 0
+                at = sums + row * row_size + column * FLOAT_BYTES
+                write_vector(p, load(at), added, output + row * p.output_row + column * element, columns - column)
+
+    return write_rows
+
+
 def build_product(stored: Storage, pairs: bool, isa: Isa) -> TaskBody:
     """Builds a thread's part of a matrix product, to be compiled.
 
@@ -110,19 +126,10 @@ def build_product(stored: Storage, pairs: bool, isa: Isa) -> TaskBody:
         pairs: whether terms of A and B are pairs of BFLOAT16, with the size of a FLOAT32, whatever the tensors have.
         isa: the instruction set that it is compiled for.
     """
-    simd, write_vector, copy = simd_of(isa), _result_writer(stored, isa), row_copy(stored, isa)
-    load, store, all_of, lanes, size, element = simd.load, simd.store, simd.all_of, isa.lanes, simd.size, load_store_of(stored, isa).size
+    simd, write_rows, copy = simd_of(isa), _rows_writer(stored, isa), row_copy(stored, isa)
+    store, all_of, lanes, size, element = simd.store, simd.all_of, isa.lanes, simd.size, load_store_of(stored, isa).size
     multiply, most = simd.product_in_place(VECTORS, add_pairs if pairs else None), isa.columns(VECTORS)
     width, row_size, copies = VECTORS * lanes, VECTORS * size, stored != "float32" and not pairs
-
-    @jit
-    def write_rows(p: ProductParameters, sums: Any, c: Any, output: Any, rows: Any, columns: Any) -> None:
-        """Writes the results of some rows of a panel."""
-        for row in range(rows):
-            for column in range(0, columns, lanes):
-                added = c + row * p.c_row + column * p.c_column if p.c != 0 else 0
-                at = sums + row * row_size + column * FLOAT_BYTES
-                write_vector(p, load(at), added, output + row * p.output_row + column * element, columns - column)
 
     @jit
     def begin(p: ProductParameters, thread: Any) -> Any:
@@ -158,8 +165,8 @@ def build_product(stored: Storage, pairs: bool, isa: Isa) -> TaskBody:
                 column = panel * width
                 for group in range(begin_group, end_group):
                     row = p.rows * group // groups
-                    rows, own = p.rows * (group + 1) // groups - row, factors + (row - begin_row) * factor_row
-                    multiply(rows, b + panel * p.panel_size, p.panel_row, p.terms, own, factor_row, zeros, 0, sums)
+                    rows, of_rows = p.rows * (group + 1) // groups - row, factors + (row - begin_row) * factor_row
+                    multiply(rows, b + panel * p.panel_size, p.panel_row, p.terms, of_rows, factor_row, zeros, 0, sums)
                     added, to = c + row * p.c_row + column * p.c_column, output + row * p.output_row + column * element
                     write_rows(p, sums, added, to, rows, min(width, p.columns - column))
         return zeros

@@ -68,9 +68,9 @@ def dot(builder: Any, isa: ByteIsa, sums: Any, unsigned: Any, signed: Any) -> An
         even, odd = builder.ashr(builder.shl(signed, eight), eight), builder.ashr(signed, eight)
         return _dot_of_shorts(builder, isa, sums, unsigned, (even, odd))
     for byte in range(QUAD):
-        own = builder.and_(builder.lshr(unsigned, all_of(isa, 8 * byte)), all_of(isa, 255))
+        value = builder.and_(builder.lshr(unsigned, all_of(isa, 8 * byte)), all_of(isa, 255))
         factor = builder.ashr(builder.shl(signed, all_of(isa, 24 - 8 * byte)), all_of(isa, 24))
-        sums = builder.add(sums, builder.mul(own, factor))
+        sums = builder.add(sums, builder.mul(value, factor))
     return sums
 
 
@@ -83,6 +83,22 @@ def _dot_of_shorts(builder: Any, isa: ByteIsa, sums: Any, unsigned: Any, signed:
     even = builder.call(multiply, [builder.and_(unsigned, low), signed[0]])
     odd = builder.call(multiply, [builder.lshr(unsigned, eight), signed[1]])
     return builder.add(builder.add(sums, even), odd)
+
+
+def _add_quads(
+    builder: Any, isa: ByteIsa, sums: Sequence[Any], values: Sequence[Any], factors: Sequence[Any], factor_bytes: int
+) -> list[Any]:
+    """The sums, [row][vector], plus the products of each vector of quads with the quad at the address of each row's factor."""
+    totals = []
+    for row, factor in enumerate(factors):
+        halves = [repeated_quad(builder, isa, builder.add(factor, ADDRESS(at))) for at in range(0, factor_bytes, 4)]
+        for total, value in zip(sums[row * len(values) :], values, strict=False):
+            if factor_bytes == QUAD:
+                totals.append(dot(builder, isa, total, value, halves[0]))
+            else:
+                even, odd = (builder.bitcast(half, ir.VectorType(_SHORT, 2 * isa.lanes)) for half in halves)
+                totals.append(_dot_of_shorts(builder, isa, total, value, (even, odd)))
+    return totals
 
 
 def quad_sums(
@@ -119,18 +135,7 @@ def quad_sums(
     place = builder.add(offsets, builder.shl(tap, ADDRESS(3)))
     at = builder.add(plane_at, builder.load(builder.inttoptr(place, ADDRESS.as_pointer()), align=8))
     values = [load(builder, isa, builder.add(at, ADDRESS(vector * size))) for vector in range(count)]
-    totals = list(sums)
-    for row in range(rows):
-        halves = [
-            repeated_quad(builder, isa, builder.add(factor, builder.add(places[row], ADDRESS(at)))) for at in range(0, factor_bytes, 4)
-        ]
-        for vector in range(count):
-            own = sums[row * count + vector], values[vector]
-            if factor_bytes == QUAD:
-                totals[row * count + vector] = dot(builder, isa, *own, halves[0])
-            else:
-                even, odd = (builder.bitcast(half, ir.VectorType(_SHORT, 2 * isa.lanes)) for half in halves)
-                totals[row * count + vector] = _dot_of_shorts(builder, isa, *own, (even, odd))
+    totals = _add_quads(builder, isa, sums, values, [builder.add(factor, place) for place in places], factor_bytes)
     next_tap, next_factor = builder.add(tap, ADDRESS(1)), builder.add(factor, term_step)
     builder.cbranch(builder.icmp_signed("<", next_tap, taps), inner, next_channel)
     for phi, initial, following in zip(

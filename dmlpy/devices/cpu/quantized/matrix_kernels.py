@@ -32,7 +32,7 @@ def build_packing(isa: ByteIsa) -> TaskBody:
     interleave, add = row_interleaving(), byte_sums(vectors, isa)
 
     @jit
-    def pack(p: BytePackingParameters, tile: Any, own: Any) -> Any:
+    def pack(p: BytePackingParameters, tile: Any, state: Any) -> Any:
         entry, first = tile // p.panels, tile % p.panels * width
         source = p.b + entry // p.batch * p.b_outer + entry % p.batch * p.b_batch + first * p.b_column
         panel, columns = p.packed + tile * p.quads * vectors * size, min(width, p.columns - first)
@@ -42,7 +42,7 @@ def build_packing(isa: ByteIsa) -> TaskBody:
             for column in range(columns, width):
                 set_word(to + column * 4, 0)
         add(vectors, p.quads, vectors * size, 1, p.offsets, panel, p.sums + tile * vectors * size)
-        return own
+        return state
 
     return share_tiles(BytePackingParameters, pack)
 
@@ -62,6 +62,24 @@ def _copy_row(p: ByteMatrixParameters, source: Any, target: Any) -> Any:
         four = word_at(target + quad * 4) ^ 0x80808080  # unsigned again, so that bytes are separate
         total += (four & 255) + (four >> 8 & 255) + (four >> 16 & 255) + (four >> 24 & 255) - 512
     return total
+
+
+def _rows_copy(isa: ByteIsa) -> Any:
+    """The kernel `copy_rows(p, a, first_row, rows, seconds, target)`, which copies rows of A, and writes their second terms."""
+    quad_bytes, widens = isa.factor_bytes, isa.factor_bytes > 4
+
+    @jit
+    def copy_rows(p: ByteMatrixParameters, a: Any, first_row: Any, rows: Any, seconds: Any, target: Any) -> None:
+        for row in range(rows):
+            at = target + row * p.quads * quad_bytes
+            quads = at + p.quads * (quad_bytes - 4)
+            total = _copy_row(p, a + row * p.a_row, quads)
+            if widens:
+                widen_quads(quads, at, p.quads)
+            r = row_terms_at(p.row_terms + (first_row + row) * ROW_SIZE)
+            set_integer(seconds + row * 8, r.second - total)
+
+    return copy_rows
 
 
 def _row_writer(output: Output, isa: ByteIsa) -> Any:
@@ -98,7 +116,7 @@ def build_product(output: Output, isa: ByteIsa) -> TaskBody:
     block, vectors = isa.block
     width, size, lanes = vectors * isa.lanes, isa.lanes * 4, isa.lanes
     multiply, single = quad_product(block, vectors, False, isa), quad_product(1, vectors, False, isa)
-    write_row, quad_bytes, widens = _row_writer(output, isa), isa.factor_bytes, isa.factor_bytes > 4
+    write_row, copy_rows, quad_bytes = _row_writer(output, isa), _rows_copy(isa), isa.factor_bytes
 
     @jit
     def begin(p: ByteMatrixParameters, thread: Any) -> Any:
@@ -109,25 +127,13 @@ def build_product(output: Output, isa: ByteIsa) -> TaskBody:
         return sums, -1
 
     @jit
-    def copy_rows(p: ByteMatrixParameters, a: Any, first_row: Any, rows: Any, seconds: Any, target: Any) -> None:
-        """Copies rows of A, and writes their second terms."""
-        for row in range(rows):
-            at = target + row * p.quads * quad_bytes
-            quads = at + p.quads * (quad_bytes - 4)
-            total = _copy_row(p, a + row * p.a_row, quads)
-            if widens:
-                widen_quads(quads, at, p.quads)
-            r = row_terms_at(p.row_terms + (first_row + row) * ROW_SIZE)
-            set_integer(seconds + row * 8, r.second - total)
-
-    @jit
-    def multiply_tile(p: ByteMatrixParameters, tile: Any, own: Any) -> Any:
-        sums, seconds = own[0], own[0] + (block + 2) * width * 4
+    def multiply_tile(p: ByteMatrixParameters, tile: Any, state: Any) -> Any:
+        sums, seconds = state[0], state[0] + (block + 2) * width * 4
         rows_of_a, pitch = seconds + p.chunk_rows * 8, p.quads * quad_bytes
         panel_split, chunk = tile % p.panel_splits, tile // p.panel_splits
         entry, first_row = chunk // p.row_chunks, chunk % p.row_chunks * p.chunk_rows
         outer, inner, rows = entry // p.batch, entry % p.batch, min(p.chunk_rows, p.rows - first_row)
-        if own[1] != chunk:
+        if state[1] != chunk:
             copy_rows(p, p.a + outer * p.a_outer + inner * p.a_batch + first_row * p.a_row, first_row, rows, seconds, rows_of_a)
         b, of_columns = p.b + outer * p.b_outer + inner * p.b_batch, p.column_first + outer * p.sums_outer + inner * p.sums_batch
         y = p.output + outer * p.output_outer + inner * p.output_batch

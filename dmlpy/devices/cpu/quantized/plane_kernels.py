@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from dmlpy.devices.cpu.thread_pool import TaskBody
 
 _CHUNK_SIZE, _FILL_SIZE = CHUNK.itemsize, FILL.itemsize
+_CHUNK_SUMS = CHUNK_VECTORS * REGISTER
+"""Bytes of a chunk's sums."""
 
 
 @intrinsic
@@ -149,6 +151,35 @@ def _address_at(builder: Any, address: Any) -> Any:
     return builder.load(builder.inttoptr(address, ADDRESS.as_pointer()), align=8)
 
 
+def _plane_multiplication(output: Output, quads: int, orders: int, isa: ByteIsa) -> Any:
+    """The kernel `multiply_plane(p, source, scratch, channel, target)`, which convolves a padded plane with a filter."""
+    multiply, finish, write = plane_product(quads, orders, False, isa), row_results(output, True, isa), _chunk_writer(output)
+    is_quantized, nothing = output is Output.BYTES, (0, 0, 0, 0)
+    quantize: Any = plane_product(quads, orders, True, isa) if is_quantized else None
+
+    @jit
+    def multiply_plane(p: DepthwisePlaneParameters, source: Any, scratch: Any, channel: Any, target: Any) -> None:
+        sums, byte_sums, results = scratch, scratch + _CHUNK_SUMS, scratch + 2 * _CHUNK_SUMS
+        of_row, uses_second = p.row_terms + channel * ROW_SIZE, integer_at(p.uses_second) != 0
+        second, weights = row_terms_at(of_row).second, p.weights + channel * quads * QUAD
+        ones, orders_at, offsets = p.ones, p.orders, p.offsets
+        chunk, end, result_arguments = p.chunks, p.chunks + p.chunk_bytes, (of_row, p.low, p.high, target)
+        columns = (p.column_first, byte_sums if uses_second else p.column_first, p.column_factor, p.column_scale)
+        while chunk < end:
+            if is_quantized and not uses_second:
+                chunk = quantize(chunk, end, source, offsets, orders_at, weights, sums, result_arguments)
+            else:
+                chunk = multiply(chunk, end, source, offsets, orders_at, weights, sums, nothing)
+                if uses_second:
+                    chunk = multiply(chunk, end, source, offsets, orders_at, ones, byte_sums, nothing)
+            if chunk < end:
+                finish(p, of_row, second, sums, columns, CHUNK_VECTORS, 0, results)
+                write(results, chunk, target)
+                chunk += _CHUNK_SIZE
+
+    return multiply_plane
+
+
 def build_depthwise_planes(output: Output, quads: int, orders: int, isa: ByteIsa) -> TaskBody:
     """Builds a thread's part of a convolution, to be compiled.
 
@@ -158,30 +189,7 @@ def build_depthwise_planes(output: Output, quads: int, orders: int, isa: ByteIsa
         orders: orders of their bytes: as many, or one for all.
         isa: the instruction set that it is compiled for.
     """
-    multiply, finish, write = plane_product(quads, orders, False, isa), row_results(output, True, isa), _chunk_writer(output)
-    is_quantized, chunk_sums, nothing = output is Output.BYTES, CHUNK_VECTORS * REGISTER, (0, 0, 0, 0)
-    quantize: Any = plane_product(quads, orders, True, isa) if is_quantized else None
-
-    @jit
-    def multiply_plane(p: DepthwisePlaneParameters, source: Any, scratch: Any, channel: Any, target: Any) -> None:
-        """Computes all positions of a padded plane and a filter."""
-        sums, bytes_of, results = scratch, scratch + chunk_sums, scratch + 2 * chunk_sums
-        of_row, uses_second = p.row_terms + channel * ROW_SIZE, integer_at(p.uses_second) != 0
-        second, weights = row_terms_at(of_row).second, p.weights + channel * quads * QUAD
-        ones, orders_at, offsets = p.ones, p.orders, p.offsets
-        chunk, end, own = p.chunks, p.chunks + p.chunk_bytes, (of_row, p.low, p.high, target)
-        columns = (p.column_first, bytes_of if uses_second else p.column_first, p.column_factor, p.column_scale)
-        while chunk < end:
-            if is_quantized and not uses_second:
-                chunk = quantize(chunk, end, source, offsets, orders_at, weights, sums, own)
-            else:
-                chunk = multiply(chunk, end, source, offsets, orders_at, weights, sums, nothing)
-                if uses_second:
-                    chunk = multiply(chunk, end, source, offsets, orders_at, ones, bytes_of, nothing)
-            if chunk < end:
-                finish(p, of_row, second, sums, columns, CHUNK_VECTORS, 0, results)
-                write(results, chunk, target)
-                chunk += _CHUNK_SIZE
+    multiply_plane = _plane_multiplication(output, quads, orders, isa)
 
     @jit
     def fill(p: DepthwisePlaneParameters, image: Any, group: Any, padding: Any, target: Any) -> None:
@@ -195,10 +203,10 @@ def build_depthwise_planes(output: Output, quads: int, orders: int, isa: ByteIsa
         return own_scratch(p, thread), quad_of_padding(p)
 
     @jit
-    def convolve(p: DepthwisePlaneParameters, tile: Any, own: Any) -> Any:
-        (scratch, padding), filters, groups = own, p.filters, p.groups
+    def convolve(p: DepthwisePlaneParameters, tile: Any, state: Any) -> Any:
+        (scratch, padding), filters, groups = state, p.filters, p.groups
         unit, last = p.units * tile // p.tiles, p.units * (tile + 1) // p.tiles
-        padded, following = scratch + 3 * chunk_sums, scratch + 3 * chunk_sums + p.padded_size
+        padded, following = scratch + 3 * _CHUNK_SUMS, scratch + 3 * _CHUNK_SUMS + p.padded_size
         filter_number, group, image = unit % filters, unit // filters % groups, unit // filters // groups
         if unit < last:
             fill(p, image, group, padding, padded)
@@ -214,6 +222,6 @@ def build_depthwise_planes(output: Output, quads: int, orders: int, isa: ByteIsa
                     fill(p, image, group, padding, following)
                 padded, following = following, padded
             multiply_plane(p, source, scratch, channel, target)
-        return own
+        return state
 
     return share_tiles(DepthwisePlaneParameters, convolve, begin)

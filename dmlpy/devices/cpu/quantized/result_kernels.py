@@ -519,41 +519,47 @@ def _factor_of(scale: Any) -> Any:
     return scale if LEAST_FACTOR <= abs(scale) <= LARGEST_FACTOR else float("nan")
 
 
+@jit
+def _entry_of(address: Any, step: Any, number: Any) -> Any:
+    """The address of a row's or column's scale or zero point; 0 if there is none."""
+    return address + step * number if address != 0 else 0
+
+
+@jit
+def _scales_of_row(p: TermParameters, row: Any) -> Any:
+    """The scales of a row, and their product as a factor."""
+    scale, second_scale = _scale_at(_entry_of(p.left_scale, p.left_scale_step, row)), 1.0
+    if p.of_filters != 0:
+        scale, second_scale = _scale_at(p.right_scale), scale
+    output_scale = _scale_at(_entry_of(p.output_scale, p.output_scale_step, row))
+    return scale, second_scale, output_scale, _factor_of(scale * second_scale / output_scale)
+
+
+@jit
+def _zeros_of_row(p: TermParameters, row: Any) -> Any:
+    """The zero points of a row and of its results."""
+    left = _zero_at(_entry_of(p.left_zero, p.left_zero_step, row), p.left_signed, p.left_shift)
+    return left, _zero_at(_entry_of(p.output_zero, p.output_zero_step, row), p.output_signed, 0)
+
+
+@jit
+def _compute_columns(p: TermParameters) -> None:
+    """Writes the terms of all columns."""
+    for column in range(p.columns):
+        right, scale = 0, 1.0
+        if p.of_filters != 0:
+            set_word(p.column_first + 4 * column, 1)
+        elif column < p.valid_columns:
+            right = _zero_at(_entry_of(p.right_zero, p.right_zero_step, column), p.right_signed, p.right_shift)
+            scale = _scale_at(_entry_of(p.right_scale, p.right_scale_step, column))
+        set_word(p.column_second + 4 * column, right)
+        set_float(p.column_factor + 4 * column, _factor_of(scale))
+        set_double(p.column_scale + 8 * column, scale)
+
+
 def build_terms() -> TaskBody:
     """Builds the task that computes the terms of rows and columns from scales and zero points, to be compiled."""
     parameters_at, nan = struct_view(TermParameters), float("nan")
-
-    @jit
-    def next_of(address: Any, step: Any, number: Any) -> Any:
-        return address + step * number if address != 0 else 0
-
-    @jit
-    def scales_of(p: TermParameters, row: Any) -> Any:
-        """The scales of a row, and their product as a factor."""
-        scale, second_scale = _scale_at(next_of(p.left_scale, p.left_scale_step, row)), 1.0
-        if p.of_filters != 0:
-            scale, second_scale = _scale_at(p.right_scale), scale
-        output_scale = _scale_at(next_of(p.output_scale, p.output_scale_step, row))
-        return scale, second_scale, output_scale, _factor_of(scale * second_scale / output_scale)
-
-    @jit
-    def zeros_of(p: TermParameters, row: Any) -> Any:
-        """The zero points of a row and of its results."""
-        left = _zero_at(next_of(p.left_zero, p.left_zero_step, row), p.left_signed, p.left_shift)
-        return left, _zero_at(next_of(p.output_zero, p.output_zero_step, row), p.output_signed, 0)
-
-    @jit
-    def compute_columns(p: TermParameters) -> None:
-        for column in range(p.columns):
-            right, scale = 0, 1.0
-            if p.of_filters != 0:
-                set_word(p.column_first + 4 * column, 1)
-            elif column < p.valid_columns:
-                right = _zero_at(next_of(p.right_zero, p.right_zero_step, column), p.right_signed, p.right_shift)
-                scale = _scale_at(next_of(p.right_scale, p.right_scale_step, column))
-            set_word(p.column_second + 4 * column, right)
-            set_float(p.column_factor + 4 * column, _factor_of(scale))
-            set_double(p.column_scale + 8 * column, scale)
 
     def compute(parameters: Any, thread: Any, threads: Any, sync: Any, epoch: Any) -> None:
         p, uses_second = parameters_at(parameters), 0
@@ -562,13 +568,13 @@ def build_terms() -> TaskBody:
         right = _zero_at(p.right_zero, p.right_signed, p.right_shift) if of_filters else 0
         offset, fitting = 0 if p.output_signed != 0 else 128, 65025 * terms  # a product of differences is at most 255 * 255
         scales_vary, zeros_vary = p.left_scale_step | p.output_scale_step != 0, p.left_zero_step | p.output_zero_step != 0
-        (scale, second_scale, output_scale, factor), (left, zero_point) = scales_of(p, 0), zeros_of(p, 0)
+        (scale, second_scale, output_scale, factor), (left, zero_point) = _scales_of_row(p, 0), _zeros_of_row(p, 0)
         for row in range(p.rows):
             r = row_terms_at(row_terms + row * ROW_SIZE)
             if zeros_vary:
-                left, zero_point = zeros_of(p, row)
+                left, zero_point = _zeros_of_row(p, row)
             if scales_vary:
-                scale, second_scale, output_scale, factor = scales_of(p, row)
+                scale, second_scale, output_scale, factor = _scales_of_row(p, row)
             first, second, of_row, bias, added = -left, terms * left, factor, 0, 0
             if of_filters:
                 first, second = terms * right * left - right * word_at(sums + 4 * row), -left
@@ -586,6 +592,6 @@ def build_terms() -> TaskBody:
             r.rounded_zero = ROUNDING_BITS - (zero_point - offset)
         if of_filters:
             set_integer(p.uses_second, uses_second)
-        compute_columns(p)
+        _compute_columns(p)
 
     return compute

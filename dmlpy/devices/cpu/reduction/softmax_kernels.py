@@ -234,17 +234,38 @@ def _moments(isa: Isa) -> Any:
     return moments
 
 
-def _normalized_row(stored: Storage, isa: Isa) -> Any:
-    """The unit of a row; `stored` is the type of scale and bias."""
+def _normalize(stored: Storage, isa: Isa) -> Any:
+    """The kernel `normalize(row, to, at, left, statistics, scales, biases)`, which writes a vector of results from the entry `at` on.
+
+    `statistics` are vectors of the mean, the factor, the offset and the least result; `scales` and `biases` are whether there are some,
+    their address, and their step, 0 if one is for all entries.
+    """
     simd, load_store, operands = simd_of(isa), load_store_of("float32", isa), load_store_of(stored, isa)
     read_operand, operand_at, operand_size = operands.load, operands.load_one, operands.size
-    add, subtract, multiply, all_of, moments = simd.add, simd.subtract, simd.multiply, simd.all_of, _moments(isa)
-    multiply_add, at_least, read, write, lanes = simd.multiply_add, simd.at_least, load_store.load, load_store.store, isa.lanes
+    add, subtract, multiply, multiply_add = simd.add, simd.subtract, simd.multiply, simd.multiply_add
+    at_least, all_of, read, write = simd.at_least, simd.all_of, load_store.load, load_store.store
 
     @jit
     def values(address: Any, step: Any, at: Any, left: Any) -> Any:
         """A vector of a tensor whose entries are contiguous or, with a step of 0, are one."""
         return all_of(operand_at(address)) if step == 0 else read_operand(address + at * operand_size, left)
+
+    @jit
+    def normalize(row: Any, to: Any, at: Any, left: Any, statistics: Any, scales: Any, biases: Any) -> None:
+        (centres, factors, offsets, low), (has_scale, scale, scale_step), (has_bias, bias, bias_step) = statistics, scales, biases
+        value = multiply_add(subtract(read(row + at * FLOAT_BYTES, left), centres), factors, offsets)
+        if has_scale:
+            value = multiply(value, values(scale, scale_step, at, left))
+        if has_bias:
+            value = add(value, values(bias, bias_step, at, left))
+        write(to + at * FLOAT_BYTES, at_least(value, low), left)
+
+    return normalize
+
+
+def _normalized_row(stored: Storage, isa: Isa) -> Any:
+    """The unit of a row; `stored` is the type of scale and bias."""
+    all_of, moments, normalize, lanes = simd_of(isa).all_of, _moments(isa), _normalize(stored, isa), isa.lanes
 
     @jit
     def unit(
@@ -271,29 +292,19 @@ def _normalized_row(stored: Storage, isa: Isa) -> Any:
             factor = 1.0 / math.sqrt(max(second / p.count - rest * rest, 0.0) + p.epsilon)
             if second != second:  # `max` passes over NaN
                 factor = second
-        centres, factors, offsets = all_of(mean), all_of(np.float32(factor)), all_of(np.float32(-rest * factor))
-        low, size = all_of(p.low), p.entry_size
+        statistics = all_of(mean), all_of(np.float32(factor)), all_of(np.float32(-rest * factor)), all_of(p.low)
+        size = p.entry_size
         whole = size // lanes * lanes
         # Read once: LLVM cannot know that the loop does not write the parameters.
         has_scale, has_bias, scale_entry, bias_entry = p.scale != 0, p.bias != 0, p.scale_entry, p.bias_entry
         for outer in range(p.outer_size):
             row, to = x + outer * x_outer, y + outer * y_outer
             row_scale, row_bias = scale + outer * p.scale_outer, bias + outer * p.bias_outer
+            scales, biases = (has_scale, row_scale, scale_entry), (has_bias, row_bias, bias_entry)
             for at in range(0, whole, lanes):
-                value = multiply_add(subtract(read(row + at * FLOAT_BYTES, lanes), centres), factors, offsets)
-                if has_scale:
-                    value = multiply(value, values(row_scale, scale_entry, at, lanes))
-                if has_bias:
-                    value = add(value, values(row_bias, bias_entry, at, lanes))
-                write(to + at * FLOAT_BYTES, at_least(value, low), lanes)
+                normalize(row, to, at, lanes, statistics, scales, biases)
             if whole < size:
-                place, left = whole * FLOAT_BYTES, size - whole
-                value = multiply_add(subtract(read(row + place, left), centres), factors, offsets)
-                if has_scale:
-                    value = multiply(value, values(row_scale, scale_entry, whole, left))
-                if has_bias:
-                    value = add(value, values(row_bias, bias_entry, whole, left))
-                write(to + place, at_least(value, low), left)
+                normalize(row, to, whole, size - whole, statistics, scales, biases)
 
     return unit
 
