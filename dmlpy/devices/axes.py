@@ -44,15 +44,15 @@ def merged(sizes: Sequence[int], strides: Sequence[Sequence[int]], reduced: Coll
     """
     axes = [(size, along, at in reduced) for at, (size, *along) in enumerate(zip(sizes, *strides, strict=False)) if size > 1]
     axes.sort(key=_order_of, reverse=True)
-    found: list[tuple[int, list[int], bool]] = []
+    collapsed: list[tuple[int, list[int], bool]] = []
     for size, along, kind in axes:
-        if found:
-            outer_size, outer, outer_kind = found[-1]
+        if collapsed:
+            outer_size, outer, outer_kind = collapsed[-1]
             if outer_kind == kind and outer_size * size <= _MOST_ENTRIES and outer == [size * stride for stride in along]:
-                found[-1] = outer_size * size, along, kind
+                collapsed[-1] = outer_size * size, along, kind
                 continue
-        found.append((size, along, kind))
-    return tuple([Axis(size, tuple(along), kind) for size, along, kind in found])
+        collapsed.append((size, along, kind))
+    return tuple([Axis(size, tuple(along), kind) for size, along, kind in collapsed])
 
 
 def _order_of(axis: tuple[int, Sequence[int], bool]) -> int:

@@ -136,13 +136,13 @@ class WidenedPlan(Plan):
         return "\n".join([*lines, f"{written}: rounded once to bfloat16"] if written else lines)
 
     def cost(self) -> Cost:
-        found = self._plan.cost()
-        traffic = {**found.traffic, "float32 copies": 2 * sum(4 * tensor.span for tensor in self._wide.values())}
-        estimate = found.estimate_us
+        cost = self._plan.cost()
+        traffic = {**cost.traffic, "float32 copies": 2 * sum(4 * tensor.span for tensor in self._wide.values())}
+        estimate = cost.estimate_us
         for conversion in self._conversions.values():
             own = conversion.cost().estimate_us
             estimate = None if estimate is None or own is None else estimate + own
-        return replace(found, traffic=traffic, estimate_us=estimate)
+        return replace(cost, traffic=traffic, estimate_us=estimate)
 
     def pack(self, constants: Pointers, persistent: int) -> Launch:
         wide = {place: address for place, address in self._packed.pointers(persistent).items() if place}

@@ -327,14 +327,14 @@ def device(name: Device | str | None = None) -> Device:
     if isinstance(name, Device):
         return name
     if name is None:
-        found = DEVICE_KINDS["cuda"](0)
-        if isinstance(found, Unusable):
-            found = next((item for item in _existing("cuda") if isinstance(item, Device)), found)
-        if isinstance(found, Device):
-            gpu = found
+        chosen = DEVICE_KINDS["cuda"](0)
+        if isinstance(chosen, Unusable):
+            chosen = next((item for item in _existing("cuda") if isinstance(item, Device)), chosen)
+        if isinstance(chosen, Device):
+            gpu = chosen
             log_once(DEVICES, lambda: f"no device is named: {gpu.name}, a GPU that works")
-            return found
-        log_once(DEVICES, lambda: f"no device is named: cpu, as there is no GPU: {found}")
+            return chosen
+        log_once(DEVICES, lambda: f"no device is named: cpu, as there is no GPU: {chosen}")
         return device("cpu")
     kind, separator, index = str.lower(name).partition(":") if isinstance(name, str) else ("", "", "")
     if kind not in DEVICE_KINDS or (index and not re.fullmatch(r"[0-9]{1,4}", index)):
@@ -346,15 +346,15 @@ def device(name: Device | str | None = None) -> Device:
             f"device is {brief(name)}, expected 'cpu', 'numpy', 'cuda', 'cuda:<index>', 'cuda-emulated' or None{hint}",
             hresult=HResult.E_INVALIDARG,
         )
-    found = DEVICE_KINDS[kind](int(index or 0))
-    if isinstance(found, str):
-        fate = "cannot be used" if isinstance(found, Unusable) else "does not exist on this machine"
+    chosen = DEVICE_KINDS[kind](int(index or 0))
+    if isinstance(chosen, str):
+        fate = "cannot be used" if isinstance(chosen, Unusable) else "does not exist on this machine"
         emulated = kind == "cuda" and next(_existing(kind), None) is None
         remedy = "; 'cuda-emulated' executes its kernels on the processor, slowly, and has their plans" if emulated else ""
-        raise DeviceError(f"device {name!r} {fate}: {found}{remedy}")
-    named = found
+        raise DeviceError(f"device {name!r} {fate}: {chosen}{remedy}")
+    named = chosen
     log_once(DEVICES, lambda: f"{name!r} is {named.describe()['name']}")
-    return found
+    return chosen
 
 
 def _named(value: Any) -> str | None:
@@ -379,13 +379,13 @@ def list_devices() -> list[Device]:
 
 def unavailable_devices() -> dict[str, str]:
     """Why there is no device of a kind, by the kind, and why those that exist cannot be used, by their names."""
-    found: dict[str, str] = {}
+    reasons: dict[str, str] = {}
     for kind in LISTED_KINDS:
         first = DEVICE_KINDS[kind](0)
         if not isinstance(first, Device | Unusable):
-            found[kind] = first
-        found |= {f"{kind}:{index}": item for index, item in enumerate(_existing(kind)) if isinstance(item, Unusable)}
-    return found
+            reasons[kind] = first
+        reasons |= {f"{kind}:{index}": item for index, item in enumerate(_existing(kind)) if isinstance(item, Unusable)}
+    return reasons
 
 
 def _existing(kind: str) -> Iterator[Device | Unusable]:

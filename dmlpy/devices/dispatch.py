@@ -260,7 +260,7 @@ class Rebindable(BoundWork):
         """
         from dmlpy.devices.reporting.profile import Profile, checked_runs, profile_parts, profile_whole  # imports tables
 
-        found: list[Profile] = []
+        profiles: list[Profile] = []
         count, handle = checked_runs(runs, f"{self._name}.profile"), self._stream_handle(stream)
 
         def measure(_: Any) -> None:
@@ -268,10 +268,10 @@ class Rebindable(BoundWork):
             parts = [
                 part._replace(launch=self._device.dispatched(part.launch, part.name, self._memories)) for part in self._profiled_parts()
             ]
-            found.append(Profile(self._name, self._device.name, profile_parts(self._device, parts, count, handle), whole_us))
+            profiles.append(Profile(self._name, self._device.name, profile_parts(self._device, parts, count, handle), whole_us))
 
         self._run_exclusively(measure, None)
-        return found[0]
+        return profiles[0]
 
     @abstractmethod
     def _profiled_parts(self) -> Sequence[ProfiledPart]:

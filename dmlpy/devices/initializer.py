@@ -166,7 +166,7 @@ def _shared_memory(work: Sequence[binding.Preparation], temporary: tuple[int, in
         if item.area is not None:
             add(f"targets[{index}].persistent", index, *item.area, written=True)
     spans.sort(key=attrgetter("start"))
-    found: list[tuple[int, int, Problem]] = []
+    shared: list[tuple[int, int, Problem]] = []
     for at, span in enumerate(spans):
         for other in spans[at + 1 : bisect_left(spans, span.end, at + 1, key=attrgetter("start"))]:
             # Of two areas that are written, the later one is reported.
@@ -174,8 +174,8 @@ def _shared_memory(work: Sequence[binding.Preparation], temporary: tuple[int, in
             if second.written and first.owner != second.owner:
                 kind = "hazard.persistent" if second.owner is not None else "hazard.temporary"
                 problem = Problem(kind, second.path, f"memory that {first.path} uses too", "separate memory")
-                found.append((second.place, first.place, problem))
-    return [problem for *_, problem in sorted(found, key=itemgetter(0, 1))]
+                shared.append((second.place, first.place, problem))
+    return [problem for *_, problem in sorted(shared, key=itemgetter(0, 1))]
 
 
 def _staging_size(target: Target) -> int:

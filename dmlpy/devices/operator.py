@@ -302,8 +302,8 @@ class CompiledOperator:
         self, tensors: Mapping[str, Any], packed: PreparedOperator | None, stream: Any, *, copy: bool, validate: bool, temporary: Any
     ) -> Outputs:
         staged = (self if packed is None else packed)._staged if stream is None and temporary is None and not copy else None
-        if staged is not None and (found := staged.run(tensors)) is not None:
-            return found
+        if staged is not None and (outputs := staged.run(tensors)) is not None:
+            return outputs
         device, tables, prepared, persistent = self.device, self._tables, packed is not None, None if packed is None else packed._memory
         handle = device.stream_handle(stream)
         values, problems = tables.all[prepared].by_place(tensors)

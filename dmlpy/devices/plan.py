@@ -43,9 +43,9 @@ class BoundAddress(int):
     offset: int
 
     def __new__(cls, address: int, memory: str | None, offset: int = 0) -> BoundAddress:
-        found = super().__new__(cls, address)
-        found.memory, found.offset = memory, offset
-        return found
+        bound = super().__new__(cls, address)
+        bound.memory, bound.offset = memory, offset
+        return bound
 
     def __add__(self, size: int, /) -> BoundAddress:
         return BoundAddress(int(self) + int(size), self.memory, self.offset + int(size))

@@ -130,9 +130,9 @@ class StagedCalls:
         for place, array in zip(places, tensors.values(), strict=True):
             stage.inputs[place][...] = array
         stage.dispatch()
-        found = {place: output.copy() for place, output in stage.outputs.items() if output is not None}
+        outputs = {place: output.copy() for place, output in stage.outputs.items() if output is not None}
         self._stages.give(stage)
-        return Outputs(found)
+        return Outputs(outputs)
 
     def remember(self, tensors: Mapping[str, Any], given: Mapping[str, Any]) -> None:
         """Notes the arrays of a call that succeeded, which are also given by place."""

@@ -53,8 +53,8 @@ class Home(NamedTuple):
         """Makes `xp` allocate on the device within the block."""
         if self.device.memory_kind == "cpu":
             return nullcontext()
-        found: AbstractContextManager[Any] = self.xp.cuda.Device(int(self.device.name.partition(":")[2]))
-        return found
+        context: AbstractContextManager[Any] = self.xp.cuda.Device(int(self.device.name.partition(":")[2]))
+        return context
 
 
 def receive(subject: str, arrays: Mapping[str, Array | None], device: Device | str | None = None) -> tuple[Home, dict[str, Native]]:
@@ -108,8 +108,8 @@ def _numpy_home(arrays: Mapping[str, Array], device: Device | str | None) -> Hom
     dtypes = {array.dtype if type(array) is np.ndarray else None for array in arrays.values()}
     if len(dtypes) > 1 or dtypes.isdisjoint(_NUMPY_FLOATS):
         return None
-    found = find_device("cpu" if device is None else device)
-    return Home(found, np, _same) if found.memory_kind == "cpu" else None
+    chosen = find_device("cpu" if device is None else device)
+    return Home(chosen, np, _same) if chosen.memory_kind == "cpu" else None
 
 
 def _receive_tensors(arrays: Mapping[str, Array], device: Device | str | None) -> tuple[Home, dict[str, Native]] | None:
@@ -125,12 +125,12 @@ def _receive_tensors(arrays: Mapping[str, Array], device: Device | str | None) -
         native = {name: array.numpy() for name, array in arrays.items()}
     except (RuntimeError, TypeError):  # they lie elsewhere, or need a gradient: the other checks report it
         return None
-    found = find_device("cpu" if device is None else device)
-    return (Home(found, np, torch.from_numpy), native) if found.memory_kind == "cpu" else None
+    chosen = find_device("cpu" if device is None else device)
+    return (Home(chosen, np, torch.from_numpy), native) if chosen.memory_kind == "cpu" else None
 
 
-def _same(found: Native) -> Array:
-    return found
+def _same(native: Native) -> Array:
+    return native
 
 
 def _place(array: Any) -> tuple[int, int] | None:
@@ -147,16 +147,16 @@ def _named(place: tuple[int, int]) -> str:
 
 def _home(array: Any, place: tuple[int, int], device: Device | str | None) -> Home:
     kind, number = place
-    found = find_device(device if device is not None else "cpu" if kind == _CPU else f"cuda:{number}")
-    if (found.memory_kind == "cpu") != (kind == _CPU):
+    chosen = find_device(device if device is not None else "cpu" if kind == _CPU else f"cuda:{number}")
+    if (chosen.memory_kind == "cpu") != (kind == _CPU):
         why = (f"the arrays are on {_named(place)}",)
-        raise DescError("device", [Problem("array.device", "device", found.name, f"a device for memory of {_named(place)}", why)])
+        raise DescError("device", [Problem("array.device", "device", chosen.name, f"a device for memory of {_named(place)}", why)])
     xp: Any = np
     if kind == _CUDA:
         import cupy
 
         xp = cupy
-    return Home(found, xp, _wrapping(array, xp))
+    return Home(chosen, xp, _wrapping(array, xp))
 
 
 def _wrapping(array: Any, xp: Any) -> Callable[[Native], Array]:
@@ -226,23 +226,23 @@ def receive_lengths(subject: str, lengths: Any, home: Home, batch: int, steps: i
     place = _place(lengths)
     try:
         on_gpu = place is not None and place[0] == _CUDA and home.device.memory_kind != "cpu"
-        found = _native(lengths, home.xp) if on_gpu else _host(lengths)
+        received = _native(lengths, home.xp) if on_gpu else _host(lengths)
     except Exception as error:  # what is given may be anything
         raise DescError(subject, [Problem("array.kind", "lengths", brief(lengths), expected, (str(error),))]) from None
-    if found.dtype.kind not in "iu":
-        raise DescError(subject, [Problem("array.type", "lengths", str(found.dtype), expected)])
-    if found.shape != (batch,):
+    if received.dtype.kind not in "iu":
+        raise DescError(subject, [Problem("array.type", "lengths", str(received.dtype), expected)])
+    if received.shape != (batch,):
         why = (f"x has {batch} sequences: its sizes are [steps, batch, input size]",)
-        raise DescError(subject, [Problem("array.shape", "lengths", str(list(found.shape)), f"[{batch}]", why)])
+        raise DescError(subject, [Problem("array.shape", "lengths", str(list(received.shape)), f"[{batch}]", why)])
     if on_gpu:
-        return home.xp.clip(home.xp.where(found < 0, steps, found), 0, steps).astype(np.uint32)
-    if batch and (problems := value_problems("lengths", found, steps, "steps of x")):
+        return home.xp.clip(home.xp.where(received < 0, steps, received), 0, steps).astype(np.uint32)
+    if batch and (problems := value_problems("lengths", received, steps, "steps of x")):
         raise DescError(subject, problems)
-    return home.xp.asarray(found.astype(np.uint32))
+    return home.xp.asarray(received.astype(np.uint32))
 
 
 def _host(lengths: Any) -> np.ndarray[Any, Any]:
     if hasattr(lengths, "__dlpack__") and not isinstance(lengths, np.ndarray):
         return np.from_dlpack(lengths)
-    found = np.asarray(lengths)
-    return found if found.size else found.astype(np.int64)
+    array = np.asarray(lengths)
+    return array if array.size else array.astype(np.int64)

@@ -134,13 +134,13 @@ class Call:
         with self.home.current():
             if self.lease is not None:
                 self.lease.follow(self.home.device)
-                found = self._differentiate(self.lease.space, upstream)
+                gradients = self._differentiate(self.lease.space, upstream)
                 self.lease.space.note_use()
             else:
-                found = {name: self.home.xp.zeros(shape, self.dtype) for name, shape in self.shapes.items()}
+                gradients = {name: self.home.xp.zeros(shape, self.dtype) for name, shape in self.shapes.items()}
                 # No step lies between the first states and the last.
-                found |= {f"{name[1]}0": self.home.xp.array(array) for name, array in upstream.items() if f"{name[1]}0" in found}
-            wrapped = {name: self.home.wrap(array) for name, array in found.items()}
+                gradients |= {f"{name[1]}0": self.home.xp.array(array) for name, array in upstream.items() if f"{name[1]}0" in gradients}
+            wrapped = {name: self.home.wrap(array) for name, array in gradients.items()}
         return RecurrentGradients(**dict.fromkeys(("b", "h0", "c0")) | wrapped)
 
     def _differentiate(self, space: Workspace, upstream: Mapping[str, Native]) -> dict[str, Native]:
@@ -154,15 +154,15 @@ class Call:
         """A gradient in the shape and the order of the caller's array."""
         if name == "x":
             return buffer.copy()
-        found = self.home.xp.empty(self.shapes[name], self.dtype)
-        target = self._by_direction(found)
+        gradient = self.home.xp.empty(self.shapes[name], self.dtype)
+        target = self._by_direction(gradient)
         rows = self.layer.gates * self.sizes.units
         if name in ("h0", "c0"):
             target[...] = buffer
         else:
             for start in range(0, target.shape[1], rows):
                 self._copy_gates(target[:, start : start + rows], buffer[:, start : start + rows], inwards=False)
-        return found
+        return gradient
 
 
 @lru_cache

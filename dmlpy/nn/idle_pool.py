@@ -36,11 +36,11 @@ class IdlePool:
     def take(self, key: Hashable) -> Any:
         """Memory for a key, for exclusive use; None if none is idle."""
         with self._lock:
-            if not (found := self._idle.get(key)):
+            if not (idle := self._idle.get(key)):
                 return None
-            kept, size = found.pop()
+            kept, size = idle.pop()
             self._bytes -= size
-            if not found:
+            if not idle:
                 del self._idle[key]
             return kept
 
@@ -52,9 +52,9 @@ class IdlePool:
             self._idle.move_to_end(key)
             self._bytes += size
             while self._bytes > MOST_IDLE_BYTES:
-                oldest, found = next(iter(self._idle.items()))
-                self._bytes -= found.pop(0)[1]
-                if not found:
+                oldest, idle = next(iter(self._idle.items()))
+                self._bytes -= idle.pop(0)[1]
+                if not idle:
                     del self._idle[oldest]
 
     def clear(self) -> None:

@@ -237,7 +237,7 @@ class Workspace:
             "output_sequence_gradient_tensor": self._by_direction(self.upstream["y"]),
             "output_single_gradient_tensor": self.upstream["h"][None],
         }
-        found = {
+        gradients = {
             "input_gradient_tensor": self.gradients["x"][None],
             "weight_gradient_tensor": self.gradients["w"][None],
             "recurrence_gradient_tensor": self.gradients["r"][None],
@@ -247,12 +247,12 @@ class Workspace:
         if self.c is not None:
             self.upstream["c"], self.gradients["c0"] = self._zeros(*self.c.shape), self._zeros(*self.c.shape)
             given["output_cell_single_gradient_tensor"] = self.upstream["c"][None]
-            found["cell_mem_init_gradient_tensor"] = self.gradients["c0"][None]
-        described: dict[str, Any] = {name: TensorDesc.of(array) for name, array in (given | found).items()}
-        gradient = desc.gradient(*found).replace(**described)
+            gradients["cell_mem_init_gradient_tensor"] = self.gradients["c0"][None]
+        described: dict[str, Any] = {name: TensorDesc.of(array) for name, array in (given | gradients).items()}
+        gradient = desc.gradient(*gradients).replace(**described)
         needed = gradient.tensors()
         inputs = {name: array for name, array in read.items() if name in needed}
-        return self._compiled(home, gradient).bind(inputs | given, found)
+        return self._compiled(home, gradient).bind(inputs | given, gradients)
 
     def _compiled(self, home: Home, desc: OperatorDesc) -> CompiledOperator:
         """The operator, of which a dispatch and its scratch are counted."""

@@ -106,11 +106,11 @@ def _batch_norm(
         kind = BatchNormalizationDesc if "mean" in given else BatchNormalizationTrainingDesc
         described: dict[str, Any] = {name: TensorDesc.of(array) for name, array in tensors.items()}
         desc = kind(**described, epsilon=epsilon).with_outputs()
-        found = compile_desc(desc, home.device)(**tensors)
+        results = compile_desc(desc, home.device)(**tensors)
         if isinstance(desc, BatchNormalizationTrainingDesc):
-            tensors |= {"mean_tensor": found.output_mean_tensor, "variance_tensor": found.output_variance_tensor}
+            tensors |= {"mean_tensor": results.output_mean_tensor, "variance_tensor": results.output_variance_tensor}
         statistics = [home.wrap(tensors[f"{name}_tensor"].reshape(-1).copy()) for name in ("mean", "variance")]
-        result = BatchNormResult(home.wrap(found.output_tensor), *statistics)
+        result = BatchNormResult(home.wrap(results.output_tensor), *statistics)
 
     def backward(dy: Array) -> BatchNormGradients:
         upstream = receive("batch_norm_vjp's backward", {"dy": dy}, home.device)[1]["dy"]
@@ -130,8 +130,8 @@ def _gradients(
         arrays = {name: array for name, array in tensors.items() if name in type(gradient).model_fields}
         arrays["input_gradient_tensor"] = _forwards(home, upstream)
         gradient = gradient.replace(**{name: TensorDesc.of(array) for name, array in arrays.items()})
-        found = compile_desc(gradient, home.device)(**arrays)
-        parts = (found.output_gradient_tensor, found.output_scale_gradient_tensor, found.output_bias_gradient_tensor)
+        gradients = compile_desc(gradient, home.device)(**arrays)
+        parts = (gradients.output_gradient_tensor, gradients.output_scale_gradient_tensor, gradients.output_bias_gradient_tensor)
         return BatchNormGradients(home.wrap(parts[0]), *(home.wrap(part.reshape(-1)) for part in parts[1:]))
 
 

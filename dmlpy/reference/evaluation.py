@@ -89,10 +89,10 @@ class Definition:
     """
 
     def __init__(self, desc: OperatorDesc, dtype: np.dtype[Any]) -> None:
-        found = check(desc, None)
-        if problems := only_errors(found):
+        violations = check(desc, None)
+        if problems := only_errors(violations):
             raise CompileError(desc.c_name, problems, desc=desc)
-        if (why := why_undefined(desc) or (why_uncomputed(desc) if found else None)) is not None:
+        if (why := why_undefined(desc) or (why_uncomputed(desc) if violations else None)) is not None:
             problem = Problem("operator.undefined", "", desc.type_name, "an operator that dmlpy.reference defines", (why,))
             raise CompileError(desc.c_name, [problem], HResult.E_NOTIMPL, desc)
         function = definition(type(desc))
@@ -128,13 +128,13 @@ reference.__dict__ = vars(sys.modules["dmlpy.reference"])
 
 def _parse_type(dtype: DTypeLike) -> np.dtype[Any]:
     try:
-        found = DataType.parse(dtype).numpy if isinstance(dtype, str | DataType) else np.dtype(dtype)
+        parsed = DataType.parse(dtype).numpy if isinstance(dtype, str | DataType) else np.dtype(dtype)
     except (ImportError, TypeError, ValueError):
-        found = None
-    if found not in _WIDE:
+        parsed = None
+    if parsed not in _WIDE:
         raise DescError("reference", [Problem("field.form", "dtype", brief(dtype), "numpy.float64 or numpy.float32")])
-    assert found is not None
-    return found
+    assert parsed is not None
+    return parsed
 
 
 def _computed_type(tensor: TensorDesc, wide: np.dtype[Any]) -> np.dtype[Any]:
@@ -153,7 +153,7 @@ def _absent(desc: OperatorDesc) -> dict[str, Any]:
 def _inputs(desc: OperatorDesc, values: Mapping[str, Any], wide: np.dtype[Any]) -> tuple[dict[str, Any], list[Problem]]:
     """Converts values by place to the inputs that a definition takes, with a problem for each that does not fit."""
     problems: list[Problem] = []
-    found = _absent(desc)
+    inputs = _absent(desc)
     known = desc.sizes()
     for slot in desc.input_slots():
         if slot.tensor is None:
@@ -168,8 +168,8 @@ def _inputs(desc: OperatorDesc, values: Mapping[str, Any], wide: np.dtype[Any]) 
         problems += wrong
         if not wrong:  # texts and records have no numbers
             array = array.astype(_computed_type(slot.tensor, wide), copy=False)
-        found[slot.field.name] = array if slot.index is None else (*found[slot.field.name], array)
-    return found, problems
+        inputs[slot.field.name] = array if slot.index is None else (*inputs[slot.field.name], array)
+    return inputs, problems
 
 
 def _by_place(
@@ -223,13 +223,13 @@ def _outputs(desc: OperatorDesc, results: Any, wide: np.dtype[Any]) -> dict[str,
     described = {name: tensors for name, tensors in described.items() if tensors is not None}
     if not isinstance(results, Mapping):
         results = {next(iter(described)): results}
-    found: dict[str, Any] = {}
+    outputs: dict[str, Any] = {}
     for name, tensors in described.items():
         if isinstance(tensors, tuple):
-            found[name] = tuple(_output(tensor, result, wide) for tensor, result in zip(tensors, results[name], strict=True))
+            outputs[name] = tuple(_output(tensor, result, wide) for tensor, result in zip(tensors, results[name], strict=True))
         else:
-            found[name] = _output(tensors, results[name], wide)
-    return found
+            outputs[name] = _output(tensors, results[name], wide)
+    return outputs
 
 
 def _output(tensor: TensorDesc, result: Array, wide: np.dtype[Any]) -> Array:

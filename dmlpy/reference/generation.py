@@ -92,9 +92,9 @@ def random_generator(desc: RandomGeneratorDesc, inputs: Inputs) -> dict[str, Arr
 
 def _counters(first: list[int], count: int) -> Array:
     """Consecutive counters, uint64 [4, count]: each column holds one counter's words, the lowest first."""
-    found = np.empty((_COUNTER_WORDS, count), np.uint64)
+    counters = np.empty((_COUNTER_WORDS, count), np.uint64)
     carried = np.arange(count, dtype=np.uint64)
     for place, word in enumerate(first):
         total = carried + np.uint64(word)
-        found[place], carried = total & np.uint64(_WORD), total >> np.uint64(_WORD_BITS)
-    return found
+        counters[place], carried = total & np.uint64(_WORD), total >> np.uint64(_WORD_BITS)
+    return counters

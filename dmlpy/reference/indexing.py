@@ -81,8 +81,8 @@ def gather_elements(desc: GatherElementsDesc, inputs: Inputs) -> Array:
         if axis != desc.axis and size > 1:
             own: Array = np.arange(size) * math.prod(values.shape[axis + 1 :])
             numbers += own.reshape([-1 if other == axis else 1 for other in range(indices.ndim)])
-    found: Array = values.reshape(-1).take(numbers)
-    return found
+    gathered: Array = values.reshape(-1).take(numbers)
+    return gathered
 
 
 @defines(ScatterDesc)
@@ -144,7 +144,7 @@ def one_hot(desc: OneHotDesc, inputs: Inputs) -> Array:
 def nonzero_coordinates(desc: NonzeroCoordinatesDesc, inputs: Inputs) -> dict[str, Array]:
     assert desc.output_coordinates_tensor is not None
     *_, rows, coordinate_size = desc.output_coordinates_tensor.sizes
-    found = np.argwhere(inputs["input_tensor"])
-    coordinates = np.zeros((rows, coordinate_size), found.dtype)
-    coordinates[: len(found)] = found[:, found.shape[1] - coordinate_size :]
-    return {"output_count_tensor": np.asarray(len(found)), "output_coordinates_tensor": coordinates}
+    nonzero = np.argwhere(inputs["input_tensor"])
+    coordinates = np.zeros((rows, coordinate_size), nonzero.dtype)
+    coordinates[: len(nonzero)] = nonzero[:, nonzero.shape[1] - coordinate_size :]
+    return {"output_count_tensor": np.asarray(len(nonzero)), "output_coordinates_tensor": coordinates}

@@ -32,12 +32,12 @@ def held_product(x: Array, scale: int, bias: int) -> Array:
     """Integers x * scale + bias, exact and held within the type's range."""
     limits = np.iinfo(x.dtype)
     estimate = np.abs(x.astype(np.float64)) * abs(scale) + abs(bias)
-    found: Array = np.clip(x.astype(np.int64) * np.int64(scale) + np.int64(bias), limits.min, min(limits.max, 2**63 - 1)).astype(x.dtype)
+    result: Array = np.clip(x.astype(np.int64) * np.int64(scale) + np.int64(bias), limits.min, min(limits.max, 2**63 - 1)).astype(x.dtype)
     beyond = estimate >= 2.0**62
     if beyond.any():
         exact = [min(max(int(value) * scale + bias, limits.min), limits.max) for value in x[beyond]]
-        found[beyond] = np.array(exact, x.dtype)
-    return found
+        result[beyond] = np.array(exact, x.dtype)
+    return result
 
 
 def integer_quotient(a: Array, b: Array) -> Array:

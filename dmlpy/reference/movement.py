@@ -114,11 +114,11 @@ def padding_source(mode: PaddingMode, places: Array, size: int) -> Array:
     if mode is PaddingMode.EDGE:
         return np.clip(places, 0, size - 1)
     period = {PaddingMode.WRAP: size, PaddingMode.SYMMETRIC: 2 * size, PaddingMode.REFLECTION: max(2 * size - 2, 1)}[mode]
-    found = np.mod(places, period)
+    phase = np.mod(places, period)
     if mode is PaddingMode.WRAP:
-        return found
-    mirrored = (period - 1 if mode is PaddingMode.SYMMETRIC else period) - found
-    folded: Array = np.minimum(found, mirrored)
+        return phase
+    mirrored = (period - 1 if mode is PaddingMode.SYMMETRIC else period) - phase
+    folded: Array = np.minimum(phase, mirrored)
     return folded
 
 

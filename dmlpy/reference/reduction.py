@@ -95,15 +95,15 @@ def _last_index(desc: ReductionDesc, x: Array, find: Callable[..., Array]) -> Ar
 
 def _first_number(rows: Array, find: Callable[..., Array]) -> Array:
     """The index in each row that `find`, argmin or argmax, gives for its numbers; 0 where there are none."""
-    found = find(rows, axis=-1)
+    index = find(rows, axis=-1)
     if rows.dtype.kind != "f" or not np.isnan(rows.max()):
-        return found
+        return index
     is_nan = np.isnan(rows)
     # Where all numbers are the infinity that stands for NaN here, the first of them is wanted.
     worst = np.inf if find is np.argmin else -np.inf
-    found = find(np.where(is_nan, worst, rows), axis=-1)
-    at_nan = np.take_along_axis(is_nan, found[..., None], -1)[..., 0]
-    return np.where(at_nan, np.argmin(is_nan, axis=-1), found)
+    index = find(np.where(is_nan, worst, rows), axis=-1)
+    at_nan = np.take_along_axis(is_nan, index[..., None], -1)[..., 0]
+    return np.where(at_nan, np.argmin(is_nan, axis=-1), index)
 
 
 def _index(desc: IndexReductionDesc, x: Array, find: Callable[..., Array]) -> Array:
@@ -153,8 +153,8 @@ def _top_k(desc: TopKDesc, inputs: Inputs) -> Results:
         index = _sorted(rows, increasing)[:, : desc.k]
     else:
         index = np.take_along_axis(candidates[1], _sorted(candidates[0], increasing)[:, : desc.k], 1)
-    found = (np.take_along_axis(rows, index, 1), index)
-    values, index = (np.moveaxis(own.reshape(*x.shape[:-1], desc.k), -1, desc.axis) for own in found)
+    results = (np.take_along_axis(rows, index, 1), index)
+    values, index = (np.moveaxis(own.reshape(*x.shape[:-1], desc.k), -1, desc.axis) for own in results)
     return {"output_value_tensor": values, "output_index_tensor": index}
 
 

@@ -87,14 +87,14 @@ def passes(desc: Any) -> list[Pass]:
     is_gradient, antialiased = isinstance(desc, ResampleGradientDesc), getattr(desc, "antialiased", False)
     names = ("output_gradient_tensor", "input_gradient_tensor") if is_gradient else ("input_tensor", "output_tensor")
     source, target = (getattr(desc, name) for name in names)
-    found = []
+    result = []
     for axis, (dimension, *sizes) in enumerate(zip(_dimensions(desc), source.sizes, target.sizes, strict=True)):
         taps = _taps(desc.interpolation_mode, rounding, dimension, (sizes[0], sizes[1]), antialiased=antialiased)
-        found.append(Pass(axis, taps.adjoint(), sizes[0]) if is_gradient else Pass(axis, taps, sizes[1]))
+        result.append(Pass(axis, taps.adjoint(), sizes[0]) if is_gradient else Pass(axis, taps, sizes[1]))
     # Along the last dimension elements are read one by one, along the others whole rows: it comes first where the result grows. Whole
     # numbers are always summed in the same order: the rounding of halves depends on it.
     grows = not is_gradient and not _interpolates_integers(desc) and target.element_count > source.element_count
-    return found[::-1] if grows else found
+    return result[::-1] if grows else result
 
 
 def _interpolates_integers(desc: Any) -> bool:

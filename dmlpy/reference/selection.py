@@ -16,5 +16,5 @@ if TYPE_CHECKING:
 def select(values: Array, mask: Array) -> Array:
     """Values where the mask is set and 0 elsewhere, whatever the values are."""
     bits = np.dtype(f"i{values.itemsize}")
-    found: Array = (np.ascontiguousarray(values).view(bits) & -mask.astype(bits)).view(values.dtype)
-    return found
+    selected: Array = (np.ascontiguousarray(values).view(bits) & -mask.astype(bits)).view(values.dtype)
+    return selected

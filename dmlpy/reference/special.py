@@ -59,8 +59,8 @@ def erf(x: Array) -> Array:
 
 
 def _erf_of_floats(x: Array) -> Array:
-    found = np.empty(x.shape, x.dtype)
-    values, results = x.reshape(-1), found.reshape(-1)
+    erf = np.empty(x.shape, x.dtype)
+    values, results = x.reshape(-1), erf.reshape(-1)
     work = np.empty((3, min(values.size, _BLOCK)), x.dtype)
     for start in range(0, values.size, _BLOCK):
         value, result = (array[start : start + _BLOCK] for array in (values, results))
@@ -76,7 +76,7 @@ def _erf_of_floats(x: Array) -> Array:
         result /= denominator
         result *= held
         np.clip(result, -1.0, 1.0, out=result)
-    return found
+    return erf
 
 
 def normal_tail(x: Array) -> Array:
@@ -86,11 +86,11 @@ def normal_tail(x: Array) -> Array:
 
 def _in_blocks(function: Callable[[Array], Array], x: Array) -> Array:
     """A function of every element."""
-    found = np.empty(x.shape, x.dtype)
-    values, results = x.reshape(-1), found.reshape(-1)
+    result = np.empty(x.shape, x.dtype)
+    values, results = x.reshape(-1), result.reshape(-1)
     for start in range(0, values.size, _BLOCK):
         results[start : start + _BLOCK] = function(values[start : start + _BLOCK])
-    return found
+    return result
 
 
 def _erf(x: Array) -> Array:

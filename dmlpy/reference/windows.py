@@ -54,16 +54,16 @@ class Along:
     @cached_property
     def views(self) -> list[tuple[slice, slice]]:
         """For each tap the positions where it is an element of the tensor, and these elements: a row of them, equally spaced."""
-        found = []
+        views = []
         for places, inside in zip(self.at, self.inside, strict=True):
             at = np.flatnonzero(inside)
             if at.size == 0:
-                found.append((slice(0, 0), slice(0, 0)))
+                views.append((slice(0, 0), slice(0, 0)))
                 continue
             first, last = int(at[0]), int(at[-1])
             step = int(places[first + 1] - places[first]) if last > first else 1
-            found.append((slice(first, last + 1), slice(int(places[first]), int(places[last]) + 1, step)))
-        return found
+            views.append((slice(first, last + 1), slice(int(places[first]), int(places[last]) + 1, step)))
+        return views
 
 
 def windows(desc: SlidingDesc, spatial: Sequence[int], lengths: Sequence[int], positions: Sequence[int]) -> tuple[Along, ...]:
@@ -94,11 +94,11 @@ def gathered(x: Array, along: Sequence[Along]) -> Array:
     """The elements at each tap of each position, 0 in padding: [batch, channels, *taps, *positions]."""
     for axis, window in enumerate(along):
         at, (taps, positions) = 2 + 2 * axis, window.at.shape
-        found = np.zeros((*x.shape[: 2 + axis], taps, *x.shape[2 + axis : at], positions, *x.shape[at + 1 :]), x.dtype)
+        result = np.zeros((*x.shape[: 2 + axis], taps, *x.shape[2 + axis : at], positions, *x.shape[at + 1 :]), x.dtype)
         for tap, (places, elements) in enumerate(window.views):
             place: Any = (*part_along(2 + axis, slice(tap, tap + 1)), *part_along(axis, places))
-            found[place] = np.expand_dims(x[part_along(at, elements)], 2 + axis)
-        x = found
+            result[place] = np.expand_dims(x[part_along(at, elements)], 2 + axis)
+        x = result
     return x
 
 

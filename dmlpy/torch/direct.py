@@ -20,8 +20,8 @@ _PLAIN = (torch.Tensor, torch.nn.Parameter)
 
 def _private(name: str, otherwise: Callable[[], Any]) -> Callable[[], Any]:
     """A private function of PyTorch; the other one in a version that lacks it."""
-    found: Callable[[], Any] = getattr(torch._C, name, otherwise)
-    return found
+    function: Callable[[], Any] = getattr(torch._C, name, otherwise)
+    return function
 
 
 transforms_are_active = _private("_are_functorch_transforms_active", lambda: True)

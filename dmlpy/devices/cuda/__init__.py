@@ -23,10 +23,10 @@ def _device(index: int) -> CudaDevice | str:
 
     if _used_by - {os.getpid()}:
         return _AFTER_A_FORK
-    found = cuda_device(index)
-    if isinstance(found, CudaDevice):
+    device = cuda_device(index)
+    if isinstance(device, CudaDevice):
         _used_by.add(os.getpid())
-    return found
+    return device
 
 
 def _emulated_device(index: int) -> CudaDevice | str:

@@ -136,9 +136,9 @@ class CudaDevice(Device):
             return array
         if not hasattr(array, "__cuda_array_interface__"):  # a number or a list, which CuPy would copy to its current GPU and back
             return np.asarray(array)
-        found = self.runtime.to_host(array, self.current_stream() if stream is None else stream)
+        copy = self.runtime.to_host(array, self.current_stream() if stream is None else stream)
         self.library.timeouts.check()
-        return found
+        return copy
 
     def upload(self, data: np.ndarray[Any, Any], stream: int) -> Memory:
         memory = self.runtime.upload(self.ordinal, np.ascontiguousarray(data), stream)
@@ -146,9 +146,9 @@ class CudaDevice(Device):
 
     def read(self, pointer: int, size: int, stream: int) -> bytes:
         with self.runtime.use(self.ordinal):
-            found = self.runtime.read(pointer, size, stream)
+            content = self.runtime.read(pointer, size, stream)
         self.library.timeouts.check()
-        return found
+        return content
 
     def copy(self, destination: int, source: int, size: int, stream: int) -> None:
         with self.runtime.use(self.ordinal):
@@ -175,8 +175,8 @@ class CudaDevice(Device):
         place = self.place_of(seen.pointer) if seen.pointer else None
         if place == "cpu":
             raise TypeError(f"its memory is the host's, which {self.name} cannot access")
-        found = place or self.memory_kind
-        return seen if seen.device == found else seen._replace(device=found)
+        location = place or self.memory_kind
+        return seen if seen.device == location else seen._replace(device=location)
 
     def _view_dlpack(self, value: Any) -> ArrayView:
         """An array with only DLPack: its producer orders its work before CuPy's current stream."""

@@ -187,7 +187,7 @@ class KernelLibrary:
         architecture, version = self.limits.compute_capability, self.runtime.compiler_version()
         store = ImageStore.open()
         keys = self.keys
-        found: dict[Kernel, tuple[bytes, str]] = {}
+        results: dict[Kernel, tuple[bytes, str]] = {}
         for kernel in kernels:
             if architecture < kernel.lowest_capability:
                 lowest = kernel.lowest_capability / 10
@@ -196,11 +196,11 @@ class KernelLibrary:
             keys[kernel] = hashlib.sha256("\0".join(identity).encode()).hexdigest()
             stored = None if store is None else store.read(keys[kernel])
             if stored is not None:
-                found[kernel] = stored
+                results[kernel] = stored
                 CACHE.debug("%s of %s: loaded from disk", kernel.entry, kernel.file)
         by_file: dict[str, list[Kernel]] = {}
         for kernel in kernels:
-            if kernel not in found:
+            if kernel not in results:
                 by_file.setdefault(kernel.file, []).append(kernel)
 
         def compile_file(file: str) -> dict[Kernel, tuple[bytes, str]]:
@@ -218,8 +218,8 @@ class KernelLibrary:
             return images
 
         for images in _side_by_side(compile_file, list(by_file)):
-            found |= images
-        return found
+            results |= images
+        return results
 
 
 def _side_by_side(work: Callable[[Argument], Result], arguments: Sequence[Argument]) -> list[Result]:

@@ -59,8 +59,8 @@ class PlanMaker:
 
     def load(self) -> Callable[[Any, Target], Plan]:
         """Imports the module."""
-        found: Callable[[Any, Target], Plan] = getattr(import_module(self.module), self.__name__)
-        return found
+        make: Callable[[Any, Target], Plan] = getattr(import_module(self.module), self.__name__)
+        return make
 
 
 def attach_plan(maker: str, *kinds: type[OperatorDesc], derived: bool = True) -> None:

@@ -30,12 +30,12 @@ def fuse_activations(ir: GraphIR, compile_node: Callable[[OperatorDesc], object]
         compile_node: compiles a desc. A desc that it rejects, for the feature level or the device, is not fused.
     """
     # Each is checked against the original IR: no activation is the writer of another, so they are independent.
-    found = [
+    fusions = [
         fusion
         for index in ir.order()
         if isinstance(ir.operators[index], FusableDesc) and (fusion := _into_writer(ir, index, compile_node)) is not None
     ]
-    return replace_fused(ir, found) if found else ir
+    return replace_fused(ir, fusions) if fusions else ir
 
 
 @dataclass(frozen=True)
@@ -106,8 +106,8 @@ def output_of_whole(written: TensorDesc, given: Sequence[TensorDesc], output: Te
         output: the result.
     """
     rank = written.dimension_count
-    found = with_dimension_count(output, rank)
-    if found is None or found.data_type != written.data_type or found.sizes != written.sizes:
+    whole = with_dimension_count(output, rank)
+    if whole is None or whole.data_type != written.data_type or whole.sizes != written.sizes:
         return None
     for tensor in given:
         read = with_dimension_count(tensor, rank)
@@ -115,7 +115,7 @@ def output_of_whole(written: TensorDesc, given: Sequence[TensorDesc], output: Te
             return None
         if read.sizes != written.sizes or not same_layout(written, read.element_strides):
             return None
-    return found
+    return whole
 
 
 def _reshaped(tensor: TensorDesc, written: TensorDesc) -> TensorDesc:
@@ -131,19 +131,19 @@ def _with_fused_activation(desc: OperatorDesc) -> OperatorDesc:
     return desc
 
 
-def replace_fused(ir: GraphIR, found: Sequence[Fusion]) -> GraphIR:
+def replace_fused(ir: GraphIR, fusions: Sequence[Fusion]) -> GraphIR:
     """The IR in which writers compute what their activations did."""
-    gone = {fusion.index: fusion for fusion in found}
-    left_out = {index for fusion in found for index in (fusion.index, *fusion.between)}
-    whole = {fusion.writer: fusion.whole for fusion in found}
-    results: dict[Source, Source] = {(fusion.index, 0): fusion.source for fusion in found}
+    gone = {fusion.index: fusion for fusion in fusions}
+    left_out = {index for fusion in fusions for index in (fusion.index, *fusion.between)}
+    whole = {fusion.writer: fusion.whole for fusion in fusions}
+    results: dict[Source, Source] = {(fusion.index, 0): fusion.source for fusion in fusions}
     operators = {node: whole.get(node, desc) for node, desc in ir.operators.items() if node not in left_out}
     reads = {use: results.get(value, value) for use, value in ir.reads.items() if use[0] not in left_out}
-    for own in found:
+    for own in fusions:
         others = {place: ir.reads[own.index, before] for before, place in own.places.items()}
         reads |= {(own.writer, place): results.get(value, value) for place, value in others.items()}
     outputs = {name: results.get(value, value) for name, value in ir.outputs.items()}
     # Callers bind the activation's result, though the writer may have more leading dimensions.
     declared = {name: gone[value[0]].output for name, value in ir.outputs.items() if value[0] in gone} | dict(ir.declared)
-    fused = dict(ir.fused) | {fusion.writer: (*ir.fused.get(fusion.writer, ()), *fusion.between, fusion.index) for fusion in found}
+    fused = dict(ir.fused) | {fusion.writer: (*ir.fused.get(fusion.writer, ()), *fusion.between, fusion.index) for fusion in fusions}
     return replace(ir, operators=operators, reads=reads, outputs=outputs, declared=declared, fused=fused)

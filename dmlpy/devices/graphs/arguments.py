@@ -55,7 +55,7 @@ class GraphArguments(NamedTuple):
             copied_back: receives outputs in host memory with what is to be copied back into them.
         """
         output = kind == "output"
-        found: list[BoundTensor] = []
+        bound: list[BoundTensor] = []
         given, problems = in_order(values, order, kind) if isinstance(values, list | tuple) else named(values, kind, in_order=True)
         if not given and problems and problems[0].code == "bind.form":  # that the tensors are missing follows from it
             return [], problems
@@ -75,8 +75,8 @@ class GraphArguments(NamedTuple):
                 known = self.layouts[name]
                 item, wrong = binding.bind_tensor(self.device, name, tensor, given[name], output=output, known=known)
             problems += wrong
-            found += [item] if item else []
-        return found, problems
+            bound += [item] if item else []
+        return bound, problems
 
     def _unexpected_problem(self, name: str, wanted: Iterable[str], kind: str) -> Problem:
         """The problem with memory for a tensor that is not bound here."""

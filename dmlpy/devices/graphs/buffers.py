@@ -75,11 +75,11 @@ class BufferAssignment:
 
     def in_order(self, order: tuple[int, ...]) -> BufferAssignment:
         """The same views with the nodes in an order, and with in-place nodes where that order allows it."""
-        found = copy(self)
-        found.order, found.in_place = order, []
-        found._places, found._replaced, found._extents = dict(self._places), {}, dict(self._extents)
-        found._write_in_place()
-        return found
+        ordered = copy(self)
+        ordered.order, ordered.in_place = order, []
+        ordered._places, ordered._replaced, ordered._extents = dict(self._places), {}, dict(self._extents)
+        ordered._write_in_place()
+        return ordered
 
     # where values lie
 
@@ -100,9 +100,9 @@ class BufferAssignment:
 
     def read(self, use: Use) -> tuple[Source, int, TensorDesc]:
         """How a node reads a value: the value with the memory, the first byte there, and the desc."""
-        found = self._read(use, self._places)
-        assert found is not None, "places are chosen so that all can read"
-        return found
+        view = self._read(use, self._places)
+        assert view is not None, "places are chosen so that all can read"
+        return view
 
     def written(self, source: Source) -> tuple[Source, int, TensorDesc]:
         """How the value of a node is written, as `read`."""
@@ -180,20 +180,20 @@ class BufferAssignment:
     def _try_within_output(self, index: int, parts: Iterable[Movement], output: Source) -> None:
         """Lets the writers of a node's inputs write into the memory of its output."""
         root, byte, tensor = self.written(output)
-        found: dict[Source, BufferView] = {}
+        views: dict[Source, BufferView] = {}
         for part in parts:
             use = (index, part.input)
             source, seen = self.ir.reads[use], self.ir.seen(use)
-            if not self._can_move(source) or source in found or seen.overlaps_itself() or _repeats(seen):
+            if not self._can_move(source) or source in views or seen.overlaps_itself() or _repeats(seen):
                 return
             strides = tensor.element_strides
             first = _element(tensor, byte) + sum(start * stride for start, stride in zip(part.starts, strides, strict=True))
             begin = self._as_written(source, seen, first, strides)
             if begin is None:
                 return
-            found[source] = BufferView(root, *begin)
-        moved = dict(found)
-        for source, place in found.items():
+            views[source] = BufferView(root, *begin)
+        moved = dict(views)
+        for source, place in views.items():
             for member in self._members.get(source, ()):
                 inner, outer, tensor = self._places[member], self.ir.tensors[source], self.ir.tensors[member]
                 moved_to = moved_strides(outer, place.strides, (tensor.sizes, inner.strides), inner.first)
@@ -304,16 +304,16 @@ class BufferAssignment:
 
     def _extent_of(self, members: Iterable[Source]) -> int:
         """The bytes of the memory of values that they or their readers reach."""
-        found = 0
+        extent = 0
         for member in members:
             if member in self.ir.tensors:
                 _, byte, tensor = self.written(member)
-                found = max(found, byte + tensor.extent_in_bytes)
+                extent = max(extent, byte + tensor.extent_in_bytes)
             for use in self.ir.readers.get(member, ()):
                 if use[0] not in self._skipped:
                     _, byte, tensor = self.read(use)
-                    found = max(found, byte + tensor.extent_in_bytes)
-        return found
+                    extent = max(extent, byte + tensor.extent_in_bytes)
+        return extent
 
     def _overwrite(self, source: Source, output: Source) -> None:
         """Moves all values in the memory of one value to that of another, at the same bytes."""
@@ -324,10 +324,10 @@ class BufferAssignment:
 
 def _rooms(ir: GraphIR) -> dict[Source, int]:
     """The bytes of the memory that the caller binds for a value; unlimited for values that are not outputs of the graph."""
-    found: dict[Source, int] = {}
+    rooms: dict[Source, int] = {}
     for name, source in ir.outputs.items():
-        found[source] = min(ir.bound_outputs[name].extent_in_bytes, found.get(source, ir.bound_outputs[name].extent_in_bytes))
-    return found
+        rooms[source] = min(ir.bound_outputs[name].extent_in_bytes, rooms.get(source, ir.bound_outputs[name].extent_in_bytes))
+    return rooms
 
 
 def _byte(desc: TensorDesc, element: int) -> int:

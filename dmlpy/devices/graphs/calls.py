@@ -129,7 +129,7 @@ class _PackedArrays:
         """The addresses of these tensors among arguments, by name; None if one is missing or something else."""
         if not self._fit:
             return None
-        found = {}
+        addresses = {}
         for name, dtype, sizes, _ in self._wanted:
             array = tensors.get(name)
             if type(array) is not np.ndarray or array.shape != sizes or array.dtype != dtype:
@@ -137,8 +137,8 @@ class _PackedArrays:
             flags = array.flags
             if not (flags.c_contiguous and flags.aligned) or (written and not flags.writeable):
                 return None
-            found[name] = address_of(array)
-        return found
+            addresses[name] = address_of(array)
+        return addresses
 
     def spans(self, addresses: Mapping[str, int]) -> list[Area]:
         """The memory at these addresses."""

@@ -257,10 +257,10 @@ class CompiledGraph:
         """
         traced = self._traced()
         ir = traced._program.ir
-        found = traced._run(tensors if inputs is None else inputs, None, stream, copy=False, temporary=None).as_dict()
+        values = traced._run(tensors if inputs is None else inputs, None, stream, copy=False, temporary=None).as_dict()
         order = {index: step for step, index in enumerate(ir.order())}
         sources = sorted(ir.tensors, key=lambda source: (order[source[0] or 0], source[1]))
-        return {label: found[f"{index}.{at}"] for (index, at), label in zip(sources, ir.labels(sources), strict=True)}
+        return {label: values[f"{index}.{at}"] for (index, at), label in zip(sources, ir.labels(sources), strict=True)}
 
     def profile(self, inputs: Values = None, /, *, runs: int = 20, stream: Any = None, **tensors: Any) -> Profile:
         """Measures a dispatch with constants packed, as a whole and node by node. This synchronises.
@@ -377,8 +377,8 @@ class CompiledGraph:
     ) -> Outputs:
         handle = self.device.stream_handle(stream)
         calls = (calls or self._own_calls(persistent)) if self.device.memory_kind == "cpu" else None
-        if calls is not None and temporary is None and not copy and (found := calls.on_arrays(tensors, handle)) is not None:
-            return Outputs(found)
+        if calls is not None and temporary is None and not copy and (outputs := calls.on_arrays(tensors, handle)) is not None:
+            return Outputs(outputs)
         copied_on = handle if copy else None
         copied_back: list[tuple[np.ndarray[Any, Any], BoundTensor]] = []
         results = {name: tensors.get(name) for name in self.outputs}

@@ -37,7 +37,7 @@ def fuse_epilogues(ir: GraphIR, compile_node: Callable[[OperatorDesc], CompiledO
         ir: a graph's, with its activations fused.
         compile_node: compiles a desc. A whole that it rejects is not fused.
     """
-    found = []
+    fusions = []
     for index, desc in ir.operators.items():
         for fusion in _fusions(ir, index, desc):
             try:
@@ -46,9 +46,9 @@ def fuse_epilogues(ir: GraphIR, compile_node: Callable[[OperatorDesc], CompiledO
                 continue
             if isinstance(fusion.whole, GEMMDesc) and not plan.adds_in_same_pass:
                 continue
-            found.append(fusion)
+            fusions.append(fusion)
             break
-    return replace_fused(ir, found) if found else ir
+    return replace_fused(ir, fusions) if fusions else ir
 
 
 def _fusions(ir: GraphIR, index: int, desc: OperatorDesc) -> Iterator[Fusion]:

@@ -52,8 +52,8 @@ def shared_memory(
 
 def areas_of(temporary: Memory | None, persistent: Memory | None) -> dict[str, Area]:
     """The memory besides the tensors: scratch, what `prepare` filled, and the immutable inputs that are read where they are."""
-    found = {name: memory.area for name, memory in zip(_WRITTEN, (temporary, persistent), strict=True) if memory is not None}
-    return {**found, **persistent.immutable} if isinstance(persistent, BorrowingMemory) else found
+    areas = {name: memory.area for name, memory in zip(_WRITTEN, (temporary, persistent), strict=True) if memory is not None}
+    return {**areas, **persistent.immutable} if isinstance(persistent, BorrowingMemory) else areas
 
 
 def _meet(first: Area, second: Area) -> bool:

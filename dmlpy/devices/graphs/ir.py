@@ -82,10 +82,10 @@ class GraphIR:
     @cached_property
     def readers(self) -> Mapping[Source, tuple[Use, ...]]:
         """The readers of each value, without outputs of the graph."""
-        found: dict[Source, list[Use]] = {}
+        by_source: dict[Source, list[Use]] = {}
         for use, source in self.reads.items():
-            found.setdefault(source, []).append(use)
-        return {source: tuple(uses) for source, uses in found.items()}
+            by_source.setdefault(source, []).append(use)
+        return {source: tuple(uses) for source, uses in by_source.items()}
 
     def reads_of(self, node: int) -> list[tuple[Use, Source]]:
         """The values that a node reads, by use, in the order of its inputs."""
@@ -127,7 +127,7 @@ class GraphIR:
         flagged as the graph flags it.
         """
         graph = self.graph
-        found: dict[str, tuple[Source, TensorDesc]] = {}
+        described: dict[str, tuple[Source, TensorDesc]] = {}
         owned = {
             edge.graph_input_index for edge in graph.input_edges if _is_flagged_owned(graph, edge.to_node_index, edge.to_node_input_index)
         }
@@ -136,8 +136,8 @@ class GraphIR:
                 read = max((self.seen(use) for use in uses), key=lambda tensor: tensor.extent_in_bytes)
                 tensor = graph.input_tensors[index] if graph.input_tensors else read
                 flags = TensorFlags.OWNED_BY_DML if index in owned else TensorFlags.NONE
-                found[input_name(graph, index)] = ((None, index), tensor.replace(flags=flags) if flags else tensor)
-        return found
+                described[input_name(graph, index)] = ((None, index), tensor.replace(flags=flags) if flags else tensor)
+        return described
 
     @cached_property
     def owned(self) -> tuple[str, ...]:
@@ -177,11 +177,11 @@ class GraphIR:
 
         Maps each to the extent of its readers.
         """
-        found: dict[Source, int] = {}
+        sizes: dict[Source, int] = {}
         for use, source in self.reads.items():
             if source in self.tensors and not covers(self.tensors[source], self.seen(use)):
-                found[source] = max(found.get(source, 0), self.seen(use).extent_in_bytes)
-        return found
+                sizes[source] = max(sizes.get(source, 0), self.seen(use).extent_in_bytes)
+        return sizes
 
     def order(self) -> tuple[int, ...]:
         """The nodes that run, each after those that it reads; of those that could run next the one with the lowest index."""
@@ -197,14 +197,14 @@ class GraphIR:
                 readers[writer].add(reader)
         ready = [index for index, needed in waits_for.items() if not needed]
         heapify(ready)
-        found: list[int] = []
+        order: list[int] = []
         while ready:
-            found.append(heappop(ready))
-            for reader in readers[found[-1]]:
-                waits_for[reader].discard(found[-1])
+            order.append(heappop(ready))
+            for reader in readers[order[-1]]:
+                waits_for[reader].discard(order[-1])
                 if not waits_for[reader]:
                     heappush(ready, reader)
-        return tuple(found)
+        return tuple(order)
 
     def step(self, index: int) -> int:
         """The place of a node in that order."""
@@ -247,8 +247,8 @@ class NumberedInputs(Sequence[str]):
     @overload
     def __getitem__(self, index: slice) -> list[str]: ...
     def __getitem__(self, index: int | slice) -> str | list[str]:
-        found = self._numbers[index]
-        return f"input_{found}" if isinstance(found, int) else [f"input_{number}" for number in found]
+        known = self._numbers[index]
+        return f"input_{known}" if isinstance(known, int) else [f"input_{number}" for number in known]
 
 
 def input_name(graph: Graph, index: int) -> str:
@@ -283,10 +283,10 @@ def _without_owned(desc: OperatorDesc) -> OperatorDesc:
 @lru_cache(512)
 def _compute_without_owned(desc: OperatorDesc) -> OperatorDesc:
     owned = {place: tensor for place, tensor in desc.tensors().items() if tensor.flags is TensorFlags.OWNED_BY_DML}
-    found = with_tensors(desc, {place: tensor.replace(flags=TensorFlags.NONE) for place, tensor in owned.items()})
+    replaced = with_tensors(desc, {place: tensor.replace(flags=TensorFlags.NONE) for place, tensor in owned.items()})
     if not are_symbolic():  # where a check records what it compares
-        keep_validity(desc, found)
-    return found
+        keep_validity(desc, replaced)
+    return replaced
 
 
 def _is_flagged_owned(graph: Graph, node: int, slot: int) -> bool:

@@ -90,16 +90,16 @@ class GraphLaunches:
         from dmlpy.devices.flops import flops_of  # imports operators
         from dmlpy.devices.reporting.profile import ProfiledPart  # imports tables
 
-        program, found = self._program, []
+        program, parts = self._program, []
         graph, chains = program.ir.graph, program.ir.groups
         for at, step in enumerate(program.steps):
             others = (*(index for index in chains.get(step.node, ()) if index != step.node), *program.ir.fused.get(step.node, ()))
             desc = step.operator.desc
             launch, fused = self._part_launch(at, addresses), tuple(node_name(graph, index) for index in others)
-            found.append(ProfiledPart(node_name(graph, step.node), type(desc).short_name() or desc.c_name, launch, flops_of(desc), fused))
+            parts.append(ProfiledPart(node_name(graph, step.node), type(desc).short_name() or desc.c_name, launch, flops_of(desc), fused))
         for at, copy in enumerate(program.copies, len(program.steps)):
-            found.append(ProfiledPart(f"copy of {copy.output}", "copy", self._part_launch(at, addresses)))
-        return found
+            parts.append(ProfiledPart(f"copy of {copy.output}", "copy", self._part_launch(at, addresses)))
+        return parts
 
     def _moved(self, launches: LaunchSequence, addresses: Mapping[str, int]) -> LaunchSequence:
         """Launches for other addresses."""
@@ -172,20 +172,20 @@ class GraphLaunches:
 
     def bounded_values(self, addresses: Mapping[str, int]) -> BoundedValues:
         """The bounds of values that exist before the graph runs, by their names in the graph, with the values."""
-        found: list[tuple[ValueBound, np.ndarray[Any, Any]]] = []
+        values: list[tuple[ValueBound, np.ndarray[Any, Any]]] = []
         for bound, (root, byte), held in self._value_bounds:
             pointer = self._base(root, addresses) + byte
-            found.append((bound, array_at(pointer, held.sizes, held.data_type.numpy, held.element_strides)))
-        return found
+            values.append((bound, array_at(pointer, held.sizes, held.data_type.numpy, held.element_strides)))
+        return values
 
     def _find_value_bounds(self) -> list[tuple[ValueBound, Location, TensorDesc]]:
         """The bounds of values that exist before the graph runs, where they lie, and how."""
-        ir, found = self._program.ir, []
+        ir, bounds = self._program.ir, []
         for step in self._program.steps if self._device.memory_kind == "cpu" else ():
             for bound in step.operator._value_bounds:
                 source = ir.reads[step.node, bound.name]
                 if source[0] is None or ir.constant(source) is not None:
                     name = ir.value_label(source) if source[0] is None else self._label(source[0])
                     held = step.operator.desc.tensors()[bound.name].memory
-                    found.append((bound._replace(name=name), step.tensors[bound.name], held))
-        return found
+                    bounds.append((bound._replace(name=name), step.tensors[bound.name], held))
+        return bounds

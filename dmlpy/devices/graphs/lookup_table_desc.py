@@ -56,12 +56,12 @@ class LookupTableDesc(OperatorDesc):
         if last < 0 or last in own:
             return None
         constants = range(1, 1 + len(self.constant_tensors))
-        found = []
+        operators = []
         for node in self.nodes:
             fixed = {place for place, number in node.reads if number in constants}
             tensors = {place: _of_tables(tensor, last, own, is_fixed=place in fixed) for place, tensor in node.desc.tensors().items()}
-            found.append(with_tensors(node.desc, tensors))
-        return found
+            operators.append(with_tensors(node.desc, tensors))
+        return operators
 
 
 def repeated(tensor: TensorDesc, sizes: Sequence[int]) -> TensorDesc | None:

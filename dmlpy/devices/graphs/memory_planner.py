@@ -255,9 +255,9 @@ def _places_in_order(items: Sequence[Item]) -> tuple[int, ...]:
             else:
                 add(start, end)
         size = aligned(items[at].size)
-        found = bisect_left(gaps, (size, 0))
-        if found < len(gaps):
-            room, place = gaps[found]
+        gap_index = bisect_left(gaps, (size, 0))
+        if gap_index < len(gaps):
+            room, place = gaps[gap_index]
             cut(place, place + room)
             if room > size:
                 add(place + size, place + room)

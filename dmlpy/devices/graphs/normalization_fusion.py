@@ -36,12 +36,12 @@ def fuse_normalizations(ir: GraphIR, compile_node: Callable[[OperatorDesc], obje
         ir: a graph's.
         compile_node: compiles a desc. A whole that it rejects is not fused.
     """
-    found = [
+    fusions = [
         fusion
         for index, desc in ir.operators.items()
         if isinstance(desc, BatchNormalizationDesc) and (fusion := _into_convolution(ir, index, desc, compile_node)) is not None
     ]
-    return replace_fused(ir, found) if found else ir
+    return replace_fused(ir, fusions) if fusions else ir
 
 
 def _into_convolution(

@@ -113,16 +113,16 @@ class GraphProgram:
     def affected_steps(self) -> Mapping[str, tuple[int, ...]]:
         """The steps, and after them the copies, that use the memory of an input or output of the graph, by its name."""
         names = {source: name for name, (source, _) in self.ir.inputs.items()} | dict(self.direct)
-        found: dict[str, set[int]] = {}
+        affected: dict[str, set[int]] = {}
         for at, step in enumerate(self.steps):
             for root, _ in step.tensors.values():
                 if root in names:
-                    found.setdefault(names[root], set()).add(at)
+                    affected.setdefault(names[root], set()).add(at)
         for at, copy in enumerate(self.copies, len(self.steps)):
-            found.setdefault(copy.output, set()).add(at)
+            affected.setdefault(copy.output, set()).add(at)
             if copy.source in names:
-                found.setdefault(names[copy.source], set()).add(at)
-        return {name: tuple(sorted(steps)) for name, steps in found.items()}
+                affected.setdefault(names[copy.source], set()).add(at)
+        return {name: tuple(sorted(steps)) for name, steps in affected.items()}
 
     @cached_property
     def packing(self) -> Hashable:
@@ -213,14 +213,14 @@ def _lighter_order(given: GraphProgram, buffers: BufferAssignment) -> tuple[int,
 
 def _writers(buffers: BufferAssignment) -> dict[int | None, frozenset[int]]:
     """The nodes that have to run before the result of a node exists: the node itself, and for a view its sources."""
-    found: dict[int | None, frozenset[int]] = {}
+    writers: dict[int | None, frozenset[int]] = {}
     views = frozenset(buffers.views)
     for index in buffers.ir.order():
         if index in views:
-            found[index] = frozenset(node for _, source in buffers.ir.reads_of(index) for node in found.get(source[0], ()))
+            writers[index] = frozenset(node for _, source in buffers.ir.reads_of(index) for node in writers.get(source[0], ()))
         else:
-            found[index] = frozenset([index])
-    return found
+            writers[index] = frozenset([index])
+    return writers
 
 
 def _in_order(
@@ -310,7 +310,7 @@ def _memory(
     for copy in copies:
         if copy.source in used:
             used[copy.source].append(len(steps))
-    items = [Item(ir.value_label(root), max(1, buffers.extent(root)), min(found), max(found)) for root, found in used.items()]
+    items = [Item(ir.value_label(root), max(1, buffers.extent(root)), min(used_by), max(used_by)) for root, used_by in used.items()]
     scratch = [at for at, step in enumerate(steps) if step.temporary]
     items += [Item(f"scratch of {node_name(ir.graph, steps[at].node)}", steps[at].temporary, at, at) for at in scratch]
     plan = plan_memory(items, like)

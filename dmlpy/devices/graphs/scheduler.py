@@ -64,8 +64,8 @@ class TaskGraph:
         if len(given) > MOST_TASKS or self.peak(given) == least:
             return tuple(given)
         width = max(1, min(_MOST_BEGUN, _MOST_STEPS // len(given)))
-        found = [tuple(given), self._beam(width), *(self._depth_first(given, light_first=first) for first in (False, True))]
-        return min(found, key=self.peak)
+        orders = [tuple(given), self._beam(width), *(self._depth_first(given, light_first=first) for first in (False, True))]
+        return min(orders, key=self.peak)
 
     def _alone(self, task: Task) -> int:
         """A cheap lower bound of the bytes that a task needs in any order: blocks that may share memory count once."""

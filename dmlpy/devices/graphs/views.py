@@ -100,27 +100,27 @@ def moved_strides(
         first += index * new
     if start:
         return None
-    found: list[int] = []
+    result: list[int] = []
     for size, stride in zip(sizes, steps, strict=True):
         if size == 1 or stride == 0:
-            found.append(0)
+            result.append(0)
             continue
         axis = next((at for at, (_, old, _) in enumerate(axes) if stride % old == 0), None)
         if axis is None:
             return None
         _, old, new = axes[axis]
         left[axis] -= (size - 1) * (stride // old)
-        found.append(stride // old * new)
-    return (first, with_ones(sizes, found)) if min(left, default=0) >= 0 else None
+        result.append(stride // old * new)
+    return (first, with_ones(sizes, result)) if min(left, default=0) >= 0 else None
 
 
 def with_ones(sizes: Sequence[int], strides: Sequence[int]) -> tuple[int, ...]:
     """The strides, where those of dimensions of size 1, which do not matter, are as if the dimension were packed."""
-    found = list(strides)
+    result = list(strides)
     for axis in reversed(range(len(sizes))):
         if sizes[axis] == 1:
-            found[axis] = found[axis + 1] * sizes[axis + 1] if axis + 1 < len(sizes) else 1
-    return tuple(found)
+            result[axis] = result[axis + 1] * sizes[axis + 1] if axis + 1 < len(sizes) else 1
+    return tuple(result)
 
 
 def _axes(desc: TensorDesc, strides: Sequence[int]) -> list[tuple[int, int, int]]:
@@ -131,10 +131,10 @@ def _axes(desc: TensorDesc, strides: Sequence[int]) -> list[tuple[int, int, int]
     rows = sorted(
         (row for row in zip(desc.sizes, desc.element_strides, strides, strict=True) if row[0] > 1), key=lambda row: row[1], reverse=True
     )
-    found: list[tuple[int, int, int]] = []
+    axes: list[tuple[int, int, int]] = []
     for size, old, new in rows:
-        if found and found[-1][1:] == (size * old, size * new):
-            found[-1] = (found[-1][0] * size, old, new)
+        if axes and axes[-1][1:] == (size * old, size * new):
+            axes[-1] = (axes[-1][0] * size, old, new)
         else:
-            found.append((size, old, new))
-    return found
+            axes.append((size, old, new))
+    return axes

@@ -82,17 +82,17 @@ def _terms(ir: GraphIR, last: int) -> list[_Term]:
 
     Terms are added one after the other: the second operand of each ADD is one.
     """
-    found: list[_Term] = []
+    terms: list[_Term] = []
     node: int | None = last
     while node is not None and type(ir.operators[node]) is ElementWiseAddDesc:
         term = _term(ir, ir.reads[node, "b_tensor"])
-        if term is None or len(found) + 1 == MOST_TERMS:
+        if term is None or len(terms) + 1 == MOST_TERMS:
             return []
-        found.append(replace(term, nodes=(*term.nodes, node)))
+        terms.append(replace(term, nodes=(*term.nodes, node)))
         source = ir.reads[node, "a_tensor"]
         node = source[0] if _is_own(ir, source) else None
     first = None if node is None else _term(ir, source)
-    return [] if first is None else [first, *reversed(found)]
+    return [] if first is None else [first, *reversed(terms)]
 
 
 def _is_own(ir: GraphIR, source: Source) -> bool:

@@ -339,7 +339,7 @@ _MOST_SHARING = 1000
 
 def _sharing(bound: Sequence[BoundTensor]) -> dict[int, list[int]]:
     """Maps the index of each output to the indices of all tensors that share memory with it, in time that grows with their number."""
-    found: dict[int, list[int]] = defaultdict(list)
+    places: dict[int, list[int]] = defaultdict(list)
     active: dict[bool, list[tuple[int, int]]] = {False: [], True: []}  # heaps of ends and indices: inputs, outputs
     pairs = 0
     for index in sorted(range(len(bound)), key=lambda index: bound[index].pointer):
@@ -354,11 +354,11 @@ def _sharing(bound: Sequence[BoundTensor]) -> dict[int, list[int]]:
             pairs += 1
             for output, place in ((index, other), (other, index)):
                 if bound[output].output:
-                    found[output].append(place)
+                    places[output].append(place)
             if pairs >= _MOST_SHARING:
-                return found
+                return places
         heappush(active[item.output], (item.end, index))
-    return found
+    return places
 
 
 def hazards(

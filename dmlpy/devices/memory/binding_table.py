@@ -60,11 +60,11 @@ class OperatorTables:
 
     def gathered_outputs(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """Groups output values by field; those of an array of tensors form a tuple."""
-        found: dict[str, Any] = {}
+        gathered: dict[str, Any] = {}
         for slot in self._output_slots:
             value = values[slot.place]
-            found[slot.field.name] = value if slot.index is None else (*found.get(slot.field.name, ()), value)
-        return found
+            gathered[slot.field.name] = value if slot.index is None else (*gathered.get(slot.field.name, ()), value)
+        return gathered
 
 
 class BoundNames(NamedTuple):

@@ -178,11 +178,11 @@ class WholePlan(ArrayPlan):
         results = self._function(self._desc, inputs)
         if isinstance(results, np.ndarray) or not isinstance(results, Mapping):
             return {self._outputs[0].place: results}
-        found: dict[str, Any] = {}
+        arrays: dict[str, Any] = {}
         for slot in self._outputs:
             value = results[slot.field.name]
-            found[slot.place] = value if slot.index is None else value[slot.index]
-        return found
+            arrays[slot.place] = value if slot.index is None else value[slot.index]
+        return arrays
 
 
 def whole_plan(desc: OperatorDesc, kind: type[WholePlan] = WholePlan) -> WholePlan | None:

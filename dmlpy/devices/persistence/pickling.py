@@ -122,10 +122,10 @@ def device_name(compiled: OnDevice) -> str:
 
     name = compiled.device.name
     try:
-        found = find_device(name)
+        device = find_device(name)
     except DeviceError:
-        found = None
-    if found is not compiled.device:
+        device = None
+    if device is not compiled.device:
         raise PickleError(f"{compiled!r} cannot be pickled: its device was made by hand, and dmlpy.device({name!r}) would not find it")
     return name.removesuffix(":0")
 

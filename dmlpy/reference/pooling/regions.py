@@ -238,26 +238,26 @@ def _reduced(function: ReduceFunction, values: Array, rows: Samples, columns: Sa
         values[~inside] = -np.inf if largest else 0
     counts = _of_outputs(np.add, inside.astype(np.int64)[..., np.newaxis], rows, columns, sizes)
     others = total - counts
-    found = _of_outputs(np.maximum if largest else np.add, values, rows, columns, sizes)
+    reduced = _of_outputs(np.maximum if largest else np.add, values, rows, columns, sizes)
     if largest:
-        return np.where(others > 0, np.maximum(found, outside), found)
+        return np.where(others > 0, np.maximum(reduced, outside), reduced)
     if others.any():
-        found += np.where(others > 0, others.astype(values.dtype) * outside, np.zeros((), values.dtype))
-    found /= values.dtype.type(total)
-    return found
+        reduced += np.where(others > 0, others.astype(values.dtype) * outside, np.zeros((), values.dtype))
+    reduced /= values.dtype.type(total)
+    return reduced
 
 
 def _of_outputs(function: np.ufunc, values: Array, rows: Samples, columns: Samples, sizes: Any) -> Array:
     """The sums or maxima over the samples of each output element, [regions, *sizes, channels]."""
     if rows.complete and columns.complete:
         parts = values.reshape(len(values), sizes[0], rows.per_output, sizes[1], columns.per_output, values.shape[-1])
-        found: Array = function.reduce(function.reduce(parts, axis=4), axis=2)
-        return found
+        result: Array = function.reduce(function.reduce(parts, axis=4), axis=2)
+        return result
     least = 0 if function is np.add else -np.inf
-    found = np.full((len(values), *sizes, values.shape[-1]), least, values.dtype)
+    result = np.full((len(values), *sizes, values.shape[-1]), least, values.dtype)
     place: Any = (slice(None), rows.owners[:, np.newaxis], columns.owners)
-    function.at(found, place, values)
-    return found
+    function.at(result, place, values)
+    return result
 
 
 @defines(ROIAlignGradDesc)
@@ -322,8 +322,8 @@ def _gradient_of_corners(gradient: Array, image: Array, rows: Samples, columns: 
     """The gradient of a region's scaled corners: a sample moves with either of them by its distance from the other."""
 
     def at(row: Array, column: Array) -> Array:
-        found: Array = image[:, row[:, np.newaxis], column]
-        return found
+        corner: Array = image[:, row[:, np.newaxis], column]
+        return corner
 
     down, across = rows.shares.astype(image.dtype)[:, np.newaxis], columns.shares.astype(image.dtype)
     above, below = (at(row, columns.upper) - at(row, columns.lower) for row in (rows.lower, rows.upper))

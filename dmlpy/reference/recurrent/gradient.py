@@ -79,8 +79,8 @@ def products_back(gradients: Array, matrices: Array, factors: Array | None) -> A
         factors: the dropout multipliers of x for each gate, [G, B, N], or None.
     """
     if factors is not None:
-        found: Array = sum((own @ matrix) * factor for own, matrix, factor in zip(gradients, matrices, factors, strict=True))
-        return found
+        gradient: Array = sum((own @ matrix) * factor for own, matrix, factor in zip(gradients, matrices, factors, strict=True))
+        return gradient
     joined = np.moveaxis(gradients, 0, -2)
     return (joined.reshape(-1, matrices[..., 0].size) @ matrices.reshape(-1, matrices.shape[2])).reshape(*joined.shape[:-2], -1)
 
@@ -238,7 +238,7 @@ class DirectionBack:
         of_r = matrix_gradients(self.of_h, self._h, p.h_dropout, counted)
         if self._desc.cell.resets_first:
             of_r[2:] = matrix_gradients(self.of_h[2:], self._reset_states, None if p.h_dropout is None else p.h_dropout[2:], counted)
-        found = {
+        gradients = {
             "weight_gradient_tensor": matrix_gradients(self.of_x, self._inputs["input_tensor"][0], p.x_dropout, counted),
             "recurrence_gradient_tensor": of_r,
             "bias_gradient_tensor": np.stack([self.of_x.sum((1, 2)), self.of_h.sum((1, 2))]),
@@ -247,8 +247,8 @@ class DirectionBack:
         if self._desc.cell.peephole:
             seen = (self._c, self._new_c, self._c)  # what i, o and f see of the cell state
             sums = [np.sum(counted.only_taken(da * c), axis=(0, 1)) for da, c in zip(self.of_x[:3], seen, strict=True)]
-            found["peephole_gradient_tensor"] = np.stack(sums)
-        return found
+            gradients["peephole_gradient_tensor"] = np.stack(sums)
+        return gradients
 
 
 @defines(RecurrentGradDesc)
@@ -267,7 +267,7 @@ def gradient(desc: RecurrentGradDesc, inputs: Inputs) -> dict[str, Array]:
     parameters = [direction.of_parameters() for direction in directions]
     return {
         "input_gradient_tensor": np.sum([direction.of_input() for direction in directions], axis=0)[None],
-        **{name: np.stack([found[name] for found in parameters]).reshape(shapes[name]) for name in parameters[0]},
+        **{name: np.stack([of_direction[name] for of_direction in parameters]).reshape(shapes[name]) for name in parameters[0]},
         "hidden_init_gradient_tensor": np.stack([direction.dh for direction in directions])[None],
         "cell_mem_init_gradient_tensor": np.stack([direction.dc for direction in directions])[None],
     }

@@ -237,9 +237,9 @@ def trace(desc: RecurrentDesc, inputs: Inputs, *, saves: bool = True) -> Trace:
         output = np.zeros_like(h)
         hidden[d, t if backward else 0], memory[d, t if backward else 0] = h, c
         for time in reversed(range(t)) if backward else range(t):
-            new_h, new_c, found = step(p, xw[:, time], h, c)
+            new_h, new_c, kept = step(p, xw[:, time], h, c)
             if saves:
-                arguments[d, time] = found
+                arguments[d, time] = kept
             if counted.by_all[time]:
                 h, c, output = new_h, new_c, new_h
                 sequence[time, d] = output
@@ -271,19 +271,19 @@ def layer(desc: RecurrentDesc, inputs: Inputs) -> dict[str, Array]:
     """Computes RNN, LSTM, GRU or a training form."""
     if not isinstance(desc, ReserveDesc) or desc.reserve_tensor is None:
         return trace(desc, inputs, saves=False).outputs
-    found = trace(desc, inputs)
-    return {**found.outputs, "reserve_tensor": packed_reserve(desc, found).reshape(desc.reserve_tensor.sizes)}
+    traced = trace(desc, inputs)
+    return {**traced.outputs, "reserve_tensor": packed_reserve(desc, traced).reshape(desc.reserve_tensor.sizes)}
 
 
 # the reserve: arguments (0 at steps that a sample does not take), then hidden, then memory where the cell has one
 
 
-def packed_reserve(desc: ReserveDesc, found: Trace) -> Array:
+def packed_reserve(desc: ReserveDesc, traced: Trace) -> Array:
     """Packs the values of a trace that the gradient needs, [reserve_size]."""
-    parts = [found.arguments, found.hidden, found.memory] if desc.cell.has_memory else [found.arguments, found.hidden]
+    parts = [traced.arguments, traced.hidden, traced.memory] if desc.cell.has_memory else [traced.arguments, traced.hidden]
     reserve = np.concatenate([part.reshape(-1) for part in parts])
-    if not found.taken.all():
-        np.copyto(unpacked_reserve(desc, reserve)[0], 0.0, where=~found.taken[:, None])
+    if not traced.taken.all():
+        np.copyto(unpacked_reserve(desc, reserve)[0], 0.0, where=~traced.taken[:, None])
     return reserve
 
 

@@ -79,12 +79,12 @@ class Network:
 
     def parameters(self, number: int) -> dict[str, Array]:
         """A layer's matrices and biases, as its operator takes them."""
-        found = {field: self._both(number, kind) for field, kind in _BLOCKS.items() if f"{kind}_l{number}" in self._blocks}
+        arrays = {field: self._both(number, kind) for field, kind in _BLOCKS.items() if f"{kind}_l{number}" in self._blocks}
         if number == 0 and self.layout.skip_input:
             identity = np.tile(np.eye(self.units, dtype=self.dtype), (self.layout.gates, 1))
-            found["weight_tensor"] = np.stack([identity] * self.directions)[None]
+            arrays["weight_tensor"] = np.stack([identity] * self.directions)[None]
         biases = [self._both(number, kind)[0] for kind in ("bias_ih", "bias_hh")]
-        return found | {"bias_tensor": np.concatenate(biases, axis=1)[None, None]}
+        return arrays | {"bias_tensor": np.concatenate(biases, axis=1)[None, None]}
 
     def _both(self, number: int, kind: str) -> Array:
         """A block of all directions, [1, D, ...], with its gates in DirectML's order."""
@@ -156,11 +156,11 @@ def network(desc: CudnnRNNV3Desc, inputs: Inputs) -> dict[str, Array]:
             reserve[places.input_of(number)] = x.reshape(-1)
         arrays = {"input_tensor": x[None], **net.parameters(number), **net.lengths()}
         arrays |= net.of_layer(number, "input_h", "hidden_init_tensor") | net.of_layer(number, "input_c", "cell_mem_init_tensor")
-        found = layer(_LAYERS[net.cell](**_described(arrays), **net.attributes()).with_outputs("reserve_tensor"), arrays)
-        reserve[places.layer(number)] = found["reserve_tensor"].reshape(-1)
-        x = found["output_sequence_tensor"].swapaxes(1, 2).reshape(net.steps, net.batch, -1)
-        last_h.append(found["output_single_tensor"][0])
-        last_c.append(found["output_cell_single_tensor"][0])
+        results = layer(_LAYERS[net.cell](**_described(arrays), **net.attributes()).with_outputs("reserve_tensor"), arrays)
+        reserve[places.layer(number)] = results["reserve_tensor"].reshape(-1)
+        x = results["output_sequence_tensor"].swapaxes(1, 2).reshape(net.steps, net.batch, -1)
+        last_h.append(results["output_single_tensor"][0])
+        last_c.append(results["output_cell_single_tensor"][0])
     return {
         "output": net.swapped(x),
         "output_h": net.swapped(np.concatenate(last_h)),
@@ -190,13 +190,13 @@ def network_gradient(desc: CudnnRNNBackpropV3Desc, inputs: Inputs) -> dict[str, 
             arrays["output_sequence_gradient_tensor"] = upstream.reshape(net.steps, net.batch, net.directions, -1).swapaxes(1, 2)
         arrays |= net.of_layer(number, "output_h_backprop", "output_single_gradient_tensor")
         arrays |= net.of_layer(number, "output_c_backprop", "output_cell_single_gradient_tensor")
-        found = gradient(_GRADIENTS[net.cell](**_described(arrays), **net.attributes()), arrays)
-        upstream = found["input_gradient_tensor"][0]
+        gradients = gradient(_GRADIENTS[net.cell](**_described(arrays), **net.attributes()), arrays)
+        upstream = gradients["input_gradient_tensor"][0]
         if number and desc.dropout > 0:
             upstream = upstream * net.multipliers(number - 1, offset)
-        blocks |= _parameter_gradients(net, number, found)
-        dh_init.insert(0, found["hidden_init_gradient_tensor"][0])
-        dc_init.insert(0, found["cell_mem_init_gradient_tensor"][0])
+        blocks |= _parameter_gradients(net, number, gradients)
+        dh_init.insert(0, gradients["hidden_init_gradient_tensor"][0])
+        dc_init.insert(0, gradients["cell_mem_init_gradient_tensor"][0])
     assert upstream is not None  # the first layer's
     return {
         "input_backprop": net.swapped(upstream),
@@ -206,13 +206,13 @@ def network_gradient(desc: CudnnRNNBackpropV3Desc, inputs: Inputs) -> dict[str, 
     }
 
 
-def _parameter_gradients(net: Network, number: int, found: Mapping[str, Array]) -> dict[str, Array]:
+def _parameter_gradients(net: Network, number: int, gradients: Mapping[str, Array]) -> dict[str, Array]:
     """A layer's gradients as the blocks of `params`, by name."""
     wanted = {block.name for block in net.layout.blocks()}
     blocks = {}
     for d, suffix in enumerate(("", "_reverse")[: net.directions]):
-        biases = found["bias_gradient_tensor"][0, 0, d].reshape(2, -1)
-        own = {kind: found[f"{field.removesuffix('_tensor')}_gradient_tensor"][0, d] for field, kind in _BLOCKS.items()}
+        biases = gradients["bias_gradient_tensor"][0, 0, d].reshape(2, -1)
+        own = {kind: gradients[f"{field.removesuffix('_tensor')}_gradient_tensor"][0, d] for field, kind in _BLOCKS.items()}
         own |= {"bias_ih": biases[0], "bias_hh": biases[1]}
         for kind, array in own.items():
             if (name := f"{kind}_l{number}{suffix}") in wanted:

@@ -185,8 +185,8 @@ class Division:
     @classmethod
     def variants(cls, work: Work, data_type: np.dtype[Any], limits: Limits, *, plain: bool) -> list[Division]:
         """The divisions that may be the fastest, by the model: the best one first. They differ in the parts of the keys."""
-        found = cls._of_rows(work, data_type, limits, plain=plain)
-        return [found[number] for number in unsure([division.us for division in found])] or [cls._of_any(work, data_type)]
+        divisions = cls._of_rows(work, data_type, limits, plain=plain)
+        return [divisions[number] for number in unsure([division.us for division in divisions])] or [cls._of_any(work, data_type)]
 
     @classmethod
     def _of_any(cls, work: Work, data_type: np.dtype[Any]) -> Division:
@@ -215,15 +215,15 @@ class Division:
             return []
         key_tiles = -(-work.keys // block.keys)
         cycles = cycles_of(cycles_name(data_type, size, few=few, plain=plain), limits.compute_capability)
-        gpu, most, found = GpuModel.of(limits), _most_parts(blocks, key_tiles, few, limits), []
+        gpu, most, divisions = GpuModel.of(limits), _most_parts(blocks, key_tiles, few, limits), []
         # of the numbers of parts that give a block as many tiles the lowest
         for parts in sorted({-(-key_tiles // -(-key_tiles // parts)) for parts in range(1, most + 1)}):
             result_parts = parts * block.key_warps if parts * block.key_warps > 1 else 0
             us = _launches_us(work, gpu, cycles, blocks * parts, -(-key_tiles // parts), result_parts)
             of_parts = (blocks * parts, parts, result_parts, block.shared_bytes, us)
             if blocks * parts <= MOST_BLOCKS:
-                found.append(cls(kernels[size], block.rows, size, block.threads, query_tiles, 1, *of_parts))
-        return found
+                divisions.append(cls(kernels[size], block.rows, size, block.threads, query_tiles, 1, *of_parts))
+        return divisions
 
 
 def _launches_us(work: Work, gpu: GpuModel, cycles: Cycles, blocks: int, key_tiles: int, result_parts: int) -> float:

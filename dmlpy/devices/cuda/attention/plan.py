@@ -92,7 +92,7 @@ class AttentionPlan(PlanWithoutConstants, TunablePlan):
         aligned = dict.fromkeys(desc.tensors(), ALIGNMENT)
         plains = (True, False) if self._is_plain(aligned) else (False,)
         ranked = {plain: Division.variants(work, self._type, library.limits, plain=plain) for plain in plains}
-        self._divisions = {plain: found[min(variant or 0, len(found) - 1)] for plain, found in ranked.items()}
+        self._divisions = {plain: divisions[min(variant or 0, len(divisions) - 1)] for plain, divisions in ranked.items()}
         """The division of plain attention, where tensors lie as it needs, and the one for all addresses."""
         self._parts = [division.parts for division in next(iter(ranked.values()))] if variant is None else []
         self._keeps = desc.output_present_key_tensor is not None or desc.output_present_value_tensor is not None

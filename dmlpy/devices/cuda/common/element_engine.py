@@ -257,8 +257,8 @@ class ElementsPlan(PlanWithoutConstants):
         )
 
     def bind(self, tensors: Pointers, temporary: int, persistent: int | None) -> Launch:
-        found = {**tensors, **self._scratch.pointers(temporary)}
-        return in_order([launch for step in self.steps for launch in step.bind(self._library, found)])
+        pointers = {**tensors, **self._scratch.pointers(temporary)}
+        return in_order([launch for step in self.steps for launch in step.bind(self._library, pointers)])
 
 
 def computed_type(data_type: np.dtype[Any]) -> np.dtype[Any]:

@@ -78,15 +78,15 @@ class StepsPlan(PlanWithoutConstants):
         )
 
     def bind(self, tensors: Pointers, temporary: int, persistent: int | None) -> Launch:
-        found = {**tensors, **self._scratch.pointers(temporary)}
-        return in_order([self._launch(step, found) for step in self._steps])
+        pointers = {**tensors, **self._scratch.pointers(temporary)}
+        return in_order([self._launch(step, pointers) for step in self._steps])
 
-    def _launch(self, step: Step, found: Mapping[str, int]) -> Launch:
+    def _launch(self, step: Step, pointers: Mapping[str, int]) -> Launch:
         argument = step.argument.copy()
         for field, name in step.addresses.items():
             *outer, last = field.split(".")
             owner = argument
             for own in outer:
                 owner = owner[own]
-            owner[last] = found.get(name, 0)
+            owner[last] = pointers.get(name, 0)
         return self._library.launch_elements(step.kernel, step.count, argument)

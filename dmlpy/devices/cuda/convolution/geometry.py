@@ -294,15 +294,15 @@ class Geometry:
     def _slides(self, x: Strides, w: Strides) -> np.ndarray[Any, Any]:
         """Elements of `SLIDE`."""
         missing = (0,) * (SPATIAL + 2 - len(self._sizes))
-        sign, found = -1 if self._flipped else 1, []
+        sign, slides = -1 if self._flipped else 1, []
         strides = zip((*missing, *x.spatial), (*missing, *w.spatial), (*missing, *self._output[2:]), strict=True)
         for window, (of_x, of_filter, of_y) in zip(self._windows, strides, strict=True):
             sizes = (window.positions, window.size) if self.backward else (window.size, window.positions)
             step = -(window.dilation // gcd(window.dilation, window.stride)) if self.backward else window.dilation
             phases = window.stride if self.backward else 1
             numbers = (*sizes, window.length, window.start, window.dilation, phases, self._tap_step(window), step)
-            found.append((of_y, of_x, sign * of_filter, *numbers))
-        return np.array(found, SLIDE)
+            slides.append((of_y, of_x, sign * of_filter, *numbers))
+        return np.array(slides, SLIDE)
 
     def _writes_wide(self, address: int) -> bool:
         """Whether neighbouring output channels of a pixel can be stored together."""

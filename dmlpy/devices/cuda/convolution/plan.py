@@ -190,30 +190,30 @@ class ConvolutionPlan(TunablePlan):
     def pack(self, constants: Pointers, persistent: int) -> Launch:
         return self._copy(1, {**constants, **self._filter.pointers(persistent)})
 
-    def _copy(self, number: int, found: Pointers) -> Launch:
+    def _copy(self, number: int, pointers: Pointers) -> Launch:
         """The launches that copy an operand."""
-        return in_order([launch for step in self._copied[number] for launch in step.bind(self._library, found)])
+        return in_order([launch for step in self._copied[number] for launch in step.bind(self._library, pointers)])
 
     def bind(self, tensors: Pointers, temporary: int, persistent: int | None) -> Launch:
-        found = {field: tensors[place] for field, place in _TENSORS.items() if place in tensors}
+        pointers = {field: tensors[place] for field, place in _TENSORS.items() if place in tensors}
         of_filter = temporary + self._image.size if persistent is None else persistent
         copies = {**self._image.pointers(temporary), **self._filter.pointers(of_filter)}
-        found |= {field: copies[place] for field, place in zip(("input", "filter"), _COPIES, strict=True) if place in copies}
+        pointers |= {field: copies[place] for field, place in zip(("input", "filter"), _COPIES, strict=True) if place in copies}
         launches = [self._copy(0, {**tensors, **copies})] if self._copied[0] else []
         if persistent is None and self._copied[1]:
             launches.append(self._copy(1, {**tensors, **copies}))
-        launches.append(self._launch(found, tensors))
+        launches.append(self._launch(pointers, tensors))
         return in_order(launches)
 
-    def _launch(self, found: Mapping[str, int], tensors: Pointers) -> Launch:
-        """The launch of the convolution itself; `found`: the addresses of its operands and of its output."""
+    def _launch(self, pointers: Mapping[str, int], tensors: Pointers) -> Launch:
+        """The launch of the convolution itself; `pointers`: the addresses of its operands and of its output."""
         argument, geometry, tile = np.zeros(1, self._kernel.parameters), self._geometry, self._tile
-        fields: dict[str, Any] = dict(found)
+        fields: dict[str, Any] = dict(pointers)
         if tile is None:
             fields["filter"] += geometry.first_tap * self._size
             fields |= {"reduction": geometry.reduction(), **geometry.each_fields()}
         else:
-            fields |= geometry.tiles_fields(tile.rows, tile.columns, self._size, self._operands, found)
+            fields |= geometry.tiles_fields(tile.rows, tile.columns, self._size, self._operands, pointers)
         for field, value in fields.items():
             argument[field] = value
         for field, place in self._arithmetic.addresses.items():

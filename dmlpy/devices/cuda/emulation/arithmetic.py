@@ -34,9 +34,9 @@ def truncating_product(left: Array, right: Array) -> Array:
         terms = np.stack([total, *(np.outer(wide_left[:, k], wide_right[:, k]) for k in range(depth, min(depth + 4, left.shape[1])))])
         exponents = np.maximum(np.frexp(np.abs(terms).max(0))[1] - 1, -126)
         unit = np.ldexp(1.0, exponents - 23)
-        found = np.trunc(terms / unit).sum(0) * unit
-        nearest = found.astype(np.float32)
-        total = np.where(np.abs(nearest) > np.abs(found), np.nextafter(nearest, np.float32(0)), nearest).astype(np.float64)
+        truncated = np.trunc(terms / unit).sum(0) * unit
+        nearest = truncated.astype(np.float32)
+        total = np.where(np.abs(nearest) > np.abs(truncated), np.nextafter(nearest, np.float32(0)), nearest).astype(np.float64)
         total = np.where(np.isfinite(terms.sum(0)), total, terms.sum(0))
     result: Array = total.astype(np.float32)
     return result

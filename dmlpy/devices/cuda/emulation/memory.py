@@ -179,7 +179,7 @@ class AddressMap:
     def check_guards(self) -> None:
         """Raises AssertionError if a byte outside any allocation was written, be it freed since or not."""
         with self._lock:
-            damages = self._damages + [found for allocation in list(self._allocations.values()) if (found := allocation.damage())]
+            damages = self._damages + [damage for allocation in list(self._allocations.values()) if (damage := allocation.damage())]
         if damages:
             raise AssertionError("; ".join(damages))  # no statement `assert`: guards hold under `python -O`, too
 

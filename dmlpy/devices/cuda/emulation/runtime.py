@@ -376,8 +376,8 @@ class EmulatedRuntime(CpuStreams):
         return memory
 
     def memory_of(self, device: int, array: Any, stream: int) -> CpuMemory:
-        found: CpuMemory = array.owner
-        return found
+        memory: CpuMemory = array.owner
+        return memory
 
     def _hold(self, memory: CpuMemory, stream: int) -> None:
         """Keeps memory alive for the graph, if the stream is being captured. Other work is done when it is enqueued."""

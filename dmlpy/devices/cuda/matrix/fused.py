@@ -61,17 +61,17 @@ class FusedProduct:
         function = " and ReLU" if self.relu else ""
         return f"cublasLt, where it has an algorithm: {self.product.work()}{added}{function}"
 
-    def bind(self, library: KernelLibrary, found: Mapping[str, int]) -> list[Launch] | None:
+    def bind(self, library: KernelLibrary, pointers: Mapping[str, int]) -> list[Launch] | None:
         """Its launches over tensors at these addresses; None if the library has no algorithm for them."""
         made = []
-        for (a, b, output), entry, batch in self.product.matrices(found):
+        for (a, b, output), entry, batch in self.product.matrices(pointers):
             addend, bias = None, 0
             if self.c is not None and self.adds_row:
-                bias = found["c_tensor"]
+                bias = pointers["c_tensor"]
             elif self.c is not None:
-                addend = replace(self.c.matrix(found, *entry), step=self.c.matrices.strides[self.product.along])
+                addend = replace(self.c.matrix(pointers, *entry), step=self.c.matrices.strides[self.product.along])
             fusion = Fusion(self.alpha, self.beta, addend, bias, self.relu)
-            launch = fused_gemm(library, found, a, b, output, fusion, tf32=self.product.tf32, batch=batch)
+            launch = fused_gemm(library, pointers, a, b, output, fusion, tf32=self.product.tf32, batch=batch)
             if launch is None:
                 return None
             made.append(launch)

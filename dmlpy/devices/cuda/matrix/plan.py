@@ -163,16 +163,16 @@ class GemmPlan(PlanWithoutConstants):
         )
 
     def bind(self, tensors: Pointers, temporary: int, persistent: int | None) -> Launch:
-        found = {**tensors, **self._scratch.pointers(temporary)}
-        fused = None if self._fused is None else self._fused.bind(self._library, found)
+        pointers = {**tensors, **self._scratch.pointers(temporary)}
+        fused = None if self._fused is None else self._fused.bind(self._library, pointers)
         if fused is not None:
             return in_order(fused)
-        work = self._product.bind(self._library, found)
+        work = self._product.bind(self._library, pointers)
         if self._finish is not None:
-            work += self._finish.bind(self._library, found)
+            work += self._finish.bind(self._library, pointers)
         if self._groups is not None:
-            result = found[self._result[0]]
+            result = pointers[self._result[0]]
             work.append(self._groups.bind({"input_tensor": result, "output_tensor": result}, 0, None))
         if self._narrowed is not None:
-            work += self._narrowed.bind(self._library, found)
+            work += self._narrowed.bind(self._library, pointers)
         return in_order(work)

@@ -69,9 +69,9 @@ class Operand:
     data_type: np.dtype[Any]
     matrices: Matrices
 
-    def strided(self, found: Mapping[str, int]) -> tuple[int, tuple[int, ...]]:
+    def strided(self, pointers: Mapping[str, int]) -> tuple[int, tuple[int, ...]]:
         """The value of a `STRIDED` field."""
-        return found[self.place], self.matrices.strides
+        return pointers[self.place], self.matrices.strides
 
     def library_strides(self) -> tuple[int, bool] | None:
         """The row stride of each matrix, and whether the rows are those of its transpose; None if the library cannot read them."""
@@ -85,19 +85,19 @@ class Operand:
                 return stride, transposed
         return None
 
-    def matrix(self, found: Mapping[str, int], outer: int, inner: int) -> Matrix:
+    def matrix(self, pointers: Mapping[str, int], outer: int, inner: int) -> Matrix:
         """One matrix as the library takes it."""
         strides = self.library_strides()
         assert strides is not None  # checked before
         _, _, rows, columns = self.matrices.sizes
         place = outer * self.matrices.strides[0] + inner * self.matrices.strides[1]
-        return Matrix(found[self.place] + place * self.data_type.itemsize, rows, columns, strides[0], self.data_type, strides[1])
+        return Matrix(pointers[self.place] + place * self.data_type.itemsize, rows, columns, strides[0], self.data_type, strides[1])
 
-    def order(self, found: Mapping[str, int]) -> Order:
+    def order(self, pointers: Mapping[str, int]) -> Order:
         """How threads load its rows."""
         matrices, size = self.matrices, self.data_type.itemsize
         others = [stride for count, stride in zip(matrices.sizes[:2], matrices.strides[:2], strict=True) if count > 1]
-        return Order.of(matrices.sizes[2:], matrices.strides[2:], others, size, found[self.place])
+        return Order.of(matrices.sizes[2:], matrices.strides[2:], others, size, pointers[self.place])
 
     def with_rows_of(self, axis: int) -> Operand | None:
         """The operand with matrices by `Matrices.with_rows_of`; None if there are none."""
@@ -192,18 +192,18 @@ class OwnProduct:
         work = f"{sizes.tiles} tiles of {sizes.terms} terms{parts}, {sizes.blocks * self.splits} blocks"
         return f"{entries}: {work}, products {multiplication(self.a.data_type, limits)}"
 
-    def bind(self, library: KernelLibrary, found: Mapping[str, int]) -> list[Launch]:
+    def bind(self, library: KernelLibrary, pointers: Mapping[str, int]) -> list[Launch]:
         product_of, *combine = self.kernels
         argument = np.zeros(1, product_of.parameters)
         for name, operand in {"a": self.a, "b": self.b, "c": self.c, "output": self.output}.items():
-            argument[name] = (0, (0, 0, 0, 0)) if operand is None else operand.strided(found)
+            argument[name] = (0, (0, 0, 0, 0)) if operand is None else operand.strided(pointers)
         argument["tiles"] = self.sizes.value()
         for name, _, value in self.function.members:
             argument["epilogue"][name] = value
         sizes = self.sizes
-        argument["partials"], argument["split_terms"], argument["splits"] = found.get("partials", 0), self.split_terms, self.splits
+        argument["partials"], argument["split_terms"], argument["splits"] = pointers.get("partials", 0), self.split_terms, self.splits
         argument["results"] = results = sizes.batch * sizes.rows * sizes.columns
-        argument["a_order"], argument["b_order"] = self.a.order(found), self.b.transposed().order(found)
+        argument["a_order"], argument["b_order"] = self.a.order(pointers), self.b.transposed().order(pointers)
         first = library.launch(product_of, (sizes.blocks, self.splits), TILE_THREADS, argument)
         return [first, *(library.launch_elements(kernel, results, argument) for kernel in combine)]
 
@@ -270,15 +270,15 @@ class LibraryProduct:
     def describe(self) -> str:
         return f"cuBLAS: {self.work()}"
 
-    def matrices(self, found: Mapping[str, int]) -> Iterator[tuple[tuple[Matrix, Matrix, Matrix], tuple[int, int], int]]:
+    def matrices(self, pointers: Mapping[str, int]) -> Iterator[tuple[tuple[Matrix, Matrix, Matrix], tuple[int, int], int]]:
         """For each call the first a, the transpose of the first b and the first result, their entry of the batch, and the entries."""
         (calls, together), along = self._division(), self.along
 
         def first(operand: Operand, entry: tuple[int, int]) -> Matrix:
-            return replace(operand.matrix(found, *entry), step=operand.matrices.strides[along])
+            return replace(operand.matrix(pointers, *entry), step=operand.matrices.strides[along])
 
         for entry in calls:
             yield (first(self.a, entry), first(self.b.transposed(), entry), first(self.output, entry)), entry, together
 
-    def bind(self, library: KernelLibrary, found: Mapping[str, int]) -> list[Launch]:
-        return [gemm(library, found, *three, tf32=self.tf32, batch=batch) for three, _, batch in self.matrices(found)]
+    def bind(self, library: KernelLibrary, pointers: Mapping[str, int]) -> list[Launch]:
+        return [gemm(library, pointers, *three, tf32=self.tf32, batch=batch) for three, _, batch in self.matrices(pointers)]

@@ -48,19 +48,19 @@ def margins(desc: AnyPaddingDesc) -> list[Margin]:
     """The axes of the output, in the order of its memory, without those of size 1. Adjacent axes without margins are merged."""
     x, y = desc.input_tensor, desc.output_tensor
     assert y is not None
-    found: list[Margin] = []
+    result: list[Margin] = []
     rows = zip(y.sizes, y.element_strides, x.element_strides, desc.start_padding, x.sizes, strict=True)
     for size, to, source, start, input_size in sorted(rows, key=lambda row: row[1], reverse=True):
         own = Margin(Axis(size, (to, source, int(size != input_size))), start, input_size)
-        outer = found[-1] if found else None
+        outer = result[-1] if result else None
         through = tuple(size * stride for stride in own.axis.strides)
         if size == 1:
             continue
         if outer is not None and outer.is_empty and own.is_empty and outer.axis.strides == through:
-            found[-1] = Margin(Axis(outer.size * size, own.axis.strides), 0, outer.size * size)
+            result[-1] = Margin(Axis(outer.size * size, own.axis.strides), 0, outer.size * size)
         else:
-            found.append(own)
-    return found
+            result.append(own)
+    return result
 
 
 class PaddingPlan(VectorizedCopyPlan):

@@ -85,10 +85,10 @@ class Autotuner:
         name = self._choice(desc, plan, variants, stream)
         if name is None:
             return plan
-        found = variants[name]()
+        variant = variants[name]()
         others = ", ".join(other for other in variants if other != name)
-        found.strategy = f"{name}, faster than {others} when it was measured"
-        return found
+        variant.strategy = f"{name}, faster than {others} when it was measured"
+        return variant
 
     def _choice(self, desc: OperatorDesc, plan: TunablePlan, variants: Mapping[str, Callable[[], Plan]], stream: int) -> str | None:
         key = self._key(desc, plan, variants)

@@ -186,13 +186,13 @@ class PerStepGradientPlan(RecurrentGradientPlan):
         gradients, recurrence = self._gate_gradients(places), self._table("recurrence_tensor", places)
         result = StridedRows(places.scratch["products"], entries)
         gates = self._early_gates // count
-        found = []
+        products = []
         for run in self._runs([(number * gates, gates) for number in range(count)], of_input=False):
             left = gradients.block(self._time_rows(index, run.direction), batch, run.column * hidden, gates * hidden)
             right = recurrence.transposed(run.row * hidden, gates * hidden, 0, entries)
             product = result.block((run.direction * count + run.gate // gates) * batch, batch, 0, entries)
-            found.append(gemm(self._library, places.scratch, left, right, product, tf32=self._tf32))
-        return found
+            products.append(gemm(self._library, places.scratch, left, right, product, tf32=self._tf32))
+        return products
 
     def _reset_products(self, places: GradientAddresses, index: int) -> list[Launch]:
         """The products d_h Rh, if they depend on the reset gate."""
@@ -200,13 +200,13 @@ class PerStepGradientPlan(RecurrentGradientPlan):
         batch, hidden = sizes.batch_size, sizes.hidden_size
         gradients, recurrence = self._gate_gradients(places), self._table("recurrence_tensor", places)
         result = StridedRows(places.scratch["reset_product"], hidden)
-        found = []
+        products = []
         for run in self._runs([(sizes.gates - 1, 1)], of_input=False):
             left = gradients.block(self._time_rows(index, run.direction), batch, run.column * hidden, hidden)
             right = recurrence.transposed(run.row * hidden, hidden, 0, hidden)
             product = result.block(run.direction * batch, batch, 0, hidden)
-            found.append(gemm(self._library, places.scratch, left, right, product, tf32=self._tf32))
-        return found
+            products.append(gemm(self._library, places.scratch, left, right, product, tf32=self._tf32))
+        return products
 
     def _projections(self, places: GradientAddresses, index: int) -> list[Launch]:
         """The products of d_H[t] with the projection."""

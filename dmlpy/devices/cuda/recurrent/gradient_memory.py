@@ -99,9 +99,9 @@ class GradientMemory(RecurrencePlan, PlanWithoutConstants):
     @property
     def _unpacked(self) -> list[str]:
         """The outputs that must be copied from a float32 matrix."""
-        found = [name for name in PRODUCTS if name in self._tensors and not self._is_matrix(name, FLOAT)]
+        names = [name for name in PRODUCTS if name in self._tensors and not self._is_matrix(name, FLOAT)]
         summed = "input_gradient_tensor" in self._tensors and "input_dropout_tensor" in self._tensors
-        return ["input_gradient_tensor", *(name for name in found if name != "input_gradient_tensor")] if summed else found
+        return ["input_gradient_tensor", *(name for name in names if name != "input_gradient_tensor")] if summed else names
 
     @property
     def _rebuilds(self) -> bool:

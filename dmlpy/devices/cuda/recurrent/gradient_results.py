@@ -161,13 +161,13 @@ class RecurrentGradientPlan(GradientMemory):
 
         If the last gate's recurrent product has a separate gradient, that gradient is row G - 1 and the input's is row G.
         """
-        sizes, found = self._sizes, []
+        sizes, runs = self._sizes, []
         for direction in range(sizes.num_directions):
             for gate, count in split:
                 apart = self._cell.resets_last and of_input and gate == sizes.gates - 1
                 row = direction * self._gradient_rows + gate + apart
-                found.append(GateRun(direction, gate, direction * sizes.gates + gate, row, count))
-        return found
+                runs.append(GateRun(direction, gate, direction * sizes.gates + gate, row, count))
+        return runs
 
     def _input_runs(self) -> list[GateRun]:
         """The gates in as few runs as products with the input or its weights allow."""

@@ -230,8 +230,8 @@ def in_protocols(shape: GridShape | None, can_exchange_data: Callable[[GridShape
 
 def in_protocol(shape: GridShape | None, protocol: Protocol, can_exchange_data: Callable[[GridShape], bool]) -> GridShape | None:
     """The shape with this protocol, which a block that runs alone ignores; None if there is no shape or its blocks cannot use it."""
-    found = in_protocols(shape, can_exchange_data)
-    return next((shape for shape in found if shape.alone or shape.protocol == protocol), None)
+    shapes = in_protocols(shape, can_exchange_data)
+    return next((shape for shape in shapes if shape.alone or shape.protocol == protocol), None)
 
 
 # the shapes that fit

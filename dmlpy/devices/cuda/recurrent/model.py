@@ -193,10 +193,10 @@ def floors_us(work: Work, gpu: GpuModel) -> dict[str, float]:
     tensor cores; FLOAT32 needs three products of FLOAT16 parts there.
     """
     multiprocessors = gpu.multiprocessors // work.directions or 1
-    found = {"launches": _launches_floor_us(work, gpu)}
+    floors = {"launches": _launches_floor_us(work, gpu)}
     if work.recurrence_bytes <= block_bytes(gpu):
         samples = -(-work.batch // multiprocessors)
-        found["block"] = gpu.us(work.exchanges * LOCAL + _arithmetic(work, gpu, work.hidden, samples))
+        floors["block"] = gpu.us(work.exchanges * LOCAL + _arithmetic(work, gpu, work.hidden, samples))
     if gpu.has_clusters:
         candidates = []
         for blocks in (2, 4, 8, 16):
@@ -206,10 +206,10 @@ def floors_us(work: Work, gpu: GpuModel) -> dict[str, float]:
                 compute = _arithmetic(work, gpu, work.hidden / blocks, samples)
                 candidates.append(work.exchanges * (LOCAL + CLUSTER) + max(compute, ingest))
         if candidates:
-            found["cluster"] = gpu.us(min(candidates))
-    found["grid"] = gpu.us(min(_grid_floors(work, gpu, multiprocessors)))
+            floors["cluster"] = gpu.us(min(candidates))
+    floors["grid"] = gpu.us(min(_grid_floors(work, gpu, multiprocessors)))
     streamed = gpu.memory_us(work.memory_bytes(gates_from_memory=False) * work.batch * work.hidden * work.directions)
-    return {strategy: max(value, streamed) for strategy, value in found.items()}
+    return {strategy: max(value, streamed) for strategy, value in floors.items()}
 
 
 def floor_us(work: Work, gpu: GpuModel) -> float:
@@ -232,7 +232,7 @@ def _arithmetic(work: Work, gpu: GpuModel, units: float, samples: int) -> float:
 def _grid_floors(work: Work, gpu: GpuModel, multiprocessors: int) -> list[float]:
     """The cycles of a step in a grid, for each number of blocks that R can be split over."""
     overflow = max(0.0, work.recurrence_bytes - multiprocessors * block_bytes(gpu))
-    found = []
+    floors = []
     for groups in range(2, multiprocessors + 1):
         units = -(-work.hidden // (8 * groups)) * 8 if work.hidden >= 8 * groups else -(-work.hidden // groups)
         fits = work.unit_weights * units * work.itemsize <= block_bytes(gpu)
@@ -243,10 +243,10 @@ def _grid_floors(work: Work, gpu: GpuModel, multiprocessors: int) -> list[float]
         ingest = samples * work.exchanged * work.itemsize
         exchange = work.exchanges * (LOCAL + LEAST_DATA_TRIPS * gpu.l2_cycles)
         streamed = 0.0 if fits else overflow / (gpu.l2_rate * multiprocessors)
-        found.append(exchange + max(compute, ingest / gpu.l2_rate, streamed))
+        floors.append(exchange + max(compute, ingest / gpu.l2_rate, streamed))
         if gpu.has_clusters and fits:
-            found.append(exchange + MULTICAST + max(compute, ingest / MULTICAST_RATE))
-    return found or [float("inf")]
+            floors.append(exchange + MULTICAST + max(compute, ingest / MULTICAST_RATE))
+    return floors or [float("inf")]
 
 
 def _launches_floor_us(work: Work, gpu: GpuModel) -> float:

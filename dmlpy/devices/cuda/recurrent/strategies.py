@@ -254,12 +254,12 @@ def choose(
         not_resident = "the device refuses cooperative launches, whose blocks wait for each other"
     for name, options_of in _OPTIONS.items():
         if strategy is None and name != "per_step" and steps <= FEW_STEPS:
-            found: list[Option[PlanT]] | str = f"{steps} step(s) are too few to bring R on chip"
+            candidates: list[Option[PlanT]] | str = f"{steps} step(s) are too few to bring R on chip"
         else:
-            found = options_of(plans, desc, limits, tf32)
-        if not_resident and not isinstance(found, str):
-            found = [option for option in found if not option.cooperative] or not_resident
-        verdicts[name] = found if isinstance(found, str) else min(found, key=lambda option: option.step_us)
+            candidates = options_of(plans, desc, limits, tf32)
+        if not_resident and not isinstance(candidates, str):
+            candidates = [option for option in candidates if not option.cooperative] or not_resident
+        verdicts[name] = candidates if isinstance(candidates, str) else min(candidates, key=lambda option: option.step_us)
     options = {name: verdict for name, verdict in verdicts.items() if isinstance(verdict, Option)}
     if strategy is not None and strategy not in options:
         raise DeviceError(f"strategy {strategy!r} cannot take {desc.c_name}: {verdicts[strategy]}")

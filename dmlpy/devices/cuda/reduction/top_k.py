@@ -90,21 +90,21 @@ class Step:
 
 def steps(length: int, k: int, lines: int, multiprocessors: int) -> list[Step]:
     """The launches that find the first `k` of `length` entries of each line."""
-    found: list[Step] = []
+    result: list[Step] = []
     count = length
     while count > MOST_SORTED and LEAST_SHARE * k <= count:
         most = max(1, count // max(LEAST_SHARE * k, LEAST_SEGMENT))
         segment = -(-count // min(most, -(-BLOCKS * multiprocessors // lines)))
         full, rest = divmod(count, segment)
         left = full * k + min(k, rest)
-        found.append(Step("select", count, segment, left))
+        result.append(Step("select", count, segment, left))
         count = left
     run = min(count, MOST_SORTED)
-    found.append(Step("sort", count, run, count if run < count else 0))
+    result.append(Step("sort", count, run, count if run < count else 0))
     while run < count:
-        found.append(Step("merge", count, run, count if 2 * run < count else 0))
+        result.append(Step("merge", count, run, count if 2 * run < count else 0))
         run *= 2
-    return found
+    return result
 
 
 class TopKPlan(PlanWithoutConstants):

@@ -19,19 +19,19 @@ _INSUFFICIENT_DRIVER, _NO_DEVICE = 35, 100
 
 def installed_cupys() -> dict[str, str]:
     """The version of each installed package that contains CuPy."""
-    found = {}
+    versions = {}
     for package in PACKAGES:
         with suppress(PackageNotFoundError):
-            found[package] = version(package)
-    return found
+            versions[package] = version(package)
+    return versions
 
 
 def conflict() -> str | None:
     """The problem if several packages of CuPy are installed: they write the same files."""
-    found = list(installed_cupys())
-    if len(found) < 2:
+    packages = list(installed_cupys())
+    if len(packages) < 2:
         return None
-    return f"{' and '.join(found)} are installed together and overwrite each other: uninstall them all, then install {_EXTRAS}"
+    return f"{' and '.join(packages)} are installed together and overwrite each other: uninstall them all, then install {_EXTRAS}"
 
 
 def without_cupy(error: Exception) -> str:

@@ -117,10 +117,10 @@ class Cublas:
 def load_library(name: str) -> ctypes.CDLL:
     """Loads a library of the cuBLAS that CuPy uses, by CuPy's search. Raises DeviceError if it is not there."""
     try:
-        found = importlib.import_module("cuda.pathfinder").load_nvidia_dynamic_lib(name).abs_path
-        if found is None:
+        path = importlib.import_module("cuda.pathfinder").load_nvidia_dynamic_lib(name).abs_path
+        if path is None:
             raise OSError("it is loaded from an unknown place")
-        return ctypes.CDLL(found)
+        return ctypes.CDLL(path)
     except (ImportError, RuntimeError, OSError) as error:
         what = "cuBLAS" if name == "cublas" else name
         raise DeviceError(f"{what} cannot be loaded (pip install dmlpy[cuda13] or dmlpy[cuda12] brings it): {error}") from error

@@ -101,14 +101,14 @@ class CublasLt:
             self._set("cublasLtMatmulDesc", operation, _BIAS_POINTER, _POINTER(fusion.bias))
         matrices = (b, a, c, d)
         layouts = [self._layout(matrix, batch) for matrix in matrices]
-        found = self._algorithm(operation, layouts, matrices, workspace[1])
-        if found is None:
+        algorithm = self._algorithm(operation, layouts, matrices, workspace[1])
+        if algorithm is None:
             return None
         alpha, beta = ctypes.c_float(fusion.alpha), ctypes.c_float(fusion.beta if fusion.addend is not None else 0.0)
         left, right, third, result = ((_POINTER(matrix.pointer), layout) for matrix, layout in zip(matrices, layouts, strict=True))
         scalars = [_POINTER(ctypes.addressof(scalar)) for scalar in (alpha, beta)]
         place, size = _POINTER(workspace[0]), ctypes.c_size_t(workspace[1])
-        fixed = (self._handle, operation, scalars[0], *left, *right, scalars[1], *third, *result, ctypes.byref(found), place, size)
+        fixed = (self._handle, operation, scalars[0], *left, *right, scalars[1], *third, *result, ctypes.byref(algorithm), place, size)
 
         def multiply(stream: int, kept: Any = (alpha, beta)) -> None:  # keeps the pointers' targets alive
             self._call("cublasLtMatmul", *fixed, stream)

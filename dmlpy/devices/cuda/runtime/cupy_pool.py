@@ -125,8 +125,8 @@ class CupyPool:
         """Makes a stream CuPy's current one: its memory pool reuses a freed block for the stream that allocated it."""
         cuda = self._cupy.cuda
         wrap = getattr(cuda.Stream, "from_external", None)
-        found: AbstractContextManager[Any] = cuda.ExternalStream(stream) if wrap is None else wrap(_Stream(stream))
-        return found
+        context: AbstractContextManager[Any] = cuda.ExternalStream(stream) if wrap is None else wrap(_Stream(stream))
+        return context
 
     def allocate(self, device: int, size: int, stream: int) -> CupyMemory:
         """Memory for a stream; if that is being captured, until the CUDA graph is destroyed."""

@@ -272,9 +272,9 @@ class CupyRuntime:
 
     def _blas(self, device: int) -> Cublas:
         """The device's cuBLAS handle; it needs some hundred MB of libraries and of the GPU's memory, so it is created only for products."""
-        found = self._cublas.get(device)
-        if found is not None:
-            return found
+        library = self._cublas.get(device)
+        if library is not None:
+            return library
         with self._lock, self.use(device), self._captures.relaxed():
             if device not in self._cublas:
                 self._cublas[device] = Cublas()
@@ -325,16 +325,16 @@ class CupyRuntime:
     def bind_fused_gemm(
         self, device: int, a: Matrix, b: Matrix, c: Matrix, fusion: Fusion, tf32: bool, workspace: int, batch: int
     ) -> Callable[[int], None] | None:
-        found = self._cublas_lt.get(device)
-        if found is None:
+        library = self._cublas_lt.get(device)
+        if library is None:
             with self._lock, self.use(device), self._captures.relaxed():
                 try:
-                    found = self._cublas_lt.setdefault(device, CublasLt())
+                    library = self._cublas_lt.setdefault(device, CublasLt())
                 except DeviceError:
                     return None
         memory = workspace, self.workspace_size(device)
         with self.use(device):  # binding asks the library for an algorithm
-            return found.bind(a, b, c, fusion, tf32, memory, batch)
+            return library.bind(a, b, c, fusion, tf32, memory, batch)
 
     # memory
 
@@ -426,10 +426,10 @@ class CupyRuntime:
     @translated
     def place_of(self, device: int, pointer: int) -> str | None:
         with self.use(device):
-            found = self._cudart.pointerGetAttributes(pointer)
-            if found.type == _DEVICE:
-                return None if found.device == device else self._names[found.device]
-            if found.type == _UNREGISTERED and not self._cudart.deviceGetAttribute(_PAGEABLE_MEMORY_ACCESS, device):
+            attributes = self._cudart.pointerGetAttributes(pointer)
+            if attributes.type == _DEVICE:
+                return None if attributes.device == device else self._names[attributes.device]
+            if attributes.type == _UNREGISTERED and not self._cudart.deviceGetAttribute(_PAGEABLE_MEMORY_ACCESS, device):
                 return "cpu"
         return None
 

@@ -179,19 +179,19 @@ class SoftmaxPlan(GroupsPlan):
     def _run(self, block: Block, scratch: Arrays) -> None:
         # Infinities need no special case: infinity minus infinity is NaN, and so is every result of the group.
         work, total = scratch["work"], block.per_group(scratch["total"])
-        largest, found = (block.per_group(scratch[name]) for name in ("largest", "sum"))
+        largest, sums = (block.per_group(scratch[name]) for name in ("largest", "sum"))
         largest.fill(-np.inf)
         for part in self._parts():
             values = block.load(part)
-            self._reduce(np.maximum, values, work, found)
-            np.maximum(largest, found, out=largest)
+            self._reduce(np.maximum, values, work, sums)
+            np.maximum(largest, sums, out=largest)
         total.fill(0.0)
         for part in self._parts():
             values = block.load(part) if self._in_parts else values
             np.subtract(values, largest, values)
-            self._reduce(np.add, self._powers(values, work), work, found)
-            np.add(total, found, total)
-        found[...] = total
+            self._reduce(np.add, self._powers(values, work), work, sums)
+            np.add(total, sums, total)
+        sums[...] = total
         self._finish(block, scratch, values)
 
     def _powers(self, values: Array, work: Array) -> Array:

@@ -150,22 +150,22 @@ class TiledPlan(Plan):
 
     def _of_channels(self, name: str, pointer: int) -> Array:
         """A tensor with an entry for each output channel, [group, channel]."""
-        found: Array = tensor_array(self._tensors[name], pointer, self._geometry.groups)[0, :, :, 0, 0, 0]
-        return found
+        channels: Array = tensor_array(self._tensors[name], pointer, self._geometry.groups)[0, :, :, 0, 0, 0]
+        return channels
 
     def _first_calls(self, arrays: dict[str, Array]) -> Callable[[Index], list[Call]]:
         """Creates the function that returns the calls before the fused function, for the output channels of an index [group, channel]."""
         bias, centre, factor = (arrays.get(name) for name in ("bias", "centre", "factor"))
 
         def calls(channels: Index) -> list[Call]:
-            found: list[Call] = []
+            first_calls: list[Call] = []
             if centre is not None and centre[channels].any():
-                found.append((np.subtract, centre[channels][:, np.newaxis]))
+                first_calls.append((np.subtract, centre[channels][:, np.newaxis]))
             if factor is not None:
-                found.append((np.multiply, factor[channels][:, np.newaxis]))
+                first_calls.append((np.multiply, factor[channels][:, np.newaxis]))
             if bias is not None:
-                found.append((np.add, bias[channels][:, np.newaxis]))
-            return found
+                first_calls.append((np.add, bias[channels][:, np.newaxis]))
+            return first_calls
 
         return calls
 

@@ -108,14 +108,14 @@ class DepthwisePlan(TiledPlan):
 
     def _taps(self) -> list[tuple[Index, int]]:
         """For each tap its remainders, and the first element that it reads among those with these remainders."""
-        found: list[tuple[Index, int]] = []
+        taps: list[tuple[Index, int]] = []
         _, height, width = self._rows
         for tap in product(*map(range, self._geometry.taps)):
             at = [number * dilation for number, dilation in zip(tap, self._geometry.dilations, strict=True)]
             parts = [divmod(place, stride) for place, stride in zip(at, self._geometry.strides, strict=True)]
             (depth, first), (row, second), (column, third) = parts
-            found.append(((first, second, third), (depth * height + row) * width + column))
-        return found
+            taps.append(((first, second, third), (depth * height + row) * width + column))
+        return taps
 
     def _fill(self, part: Array, x: Array, box: Box) -> None:
         """Copies the input of a box's windows in some channels, [channels, *spatial], with zeros for padding."""

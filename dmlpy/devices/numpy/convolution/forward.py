@@ -69,12 +69,12 @@ class ForwardPlan(TiledPlan):
 
     def _scratch(self) -> list[Scratch]:
         positions, geometry = prod(self._extent), self._geometry
-        found: list[Scratch] = [
+        arrays: list[Scratch] = [
             ("panel", (self._depth * positions,), COMPUTE),
             ("sums", (geometry.filters * positions,), COMPUTE),
             *self._finish.scratch(geometry.filters * positions),
         ]
-        return found if self._inside and self._plain else [*found, ("part", (geometry.channels, *self._part), COMPUTE)]
+        return arrays if self._inside and self._plain else [*arrays, ("part", (geometry.channels, *self._part), COMPUTE)]
 
     def describe(self) -> str:
         sizes = f"{self._geometry.filters} x {self._depth} x {' x '.join(map(str, self._extent))}"
@@ -129,9 +129,9 @@ class ForwardPlan(TiledPlan):
         def copied(image: int, group: int, box: Box) -> Array:
             windows = seen(image, group, box)
             count = prod(windows.shape[4:])
-            found = panel[: depth * count]
-            np.copyto(found.reshape(windows.shape), windows)
-            return found.reshape(depth, count)
+            columns = panel[: depth * count]
+            np.copyto(columns.reshape(windows.shape), windows)
+            return columns.reshape(depth, count)
 
         return copied
 

@@ -126,12 +126,12 @@ def filter_array(tensor: TensorDesc, pointer: int, groups: int) -> Array:
 
 def extents(sizes: Sequence[int], most: int) -> Sizes:
     """Sizes of equal boxes that hold at most this many elements, or one: whole innermost dimensions, and a part of the next."""
-    found, room = list(sizes), max(1, most)
-    for axis in reversed(range(len(found))):
-        parts = ceil(found[axis] / max(1, room))
-        found[axis] = ceil(found[axis] / parts)
-        room //= found[axis]
-    first, second, third = found
+    result, room = list(sizes), max(1, most)
+    for axis in reversed(range(len(result))):
+        parts = ceil(result[axis] / max(1, room))
+        result[axis] = ceil(result[axis] / parts)
+        room //= result[axis]
+    first, second, third = result
     return first, second, third
 
 
@@ -159,12 +159,12 @@ def merged_step(array: Array, first: int) -> int | None:
 
 def as_matrix(array: Array, panel: Array) -> Array:
     """[channels, *three dimensions] as a matrix of float32, [channels, elements], that BLAS reads: in place, or copied to a panel."""
-    found = matrix_in_place(array)
-    if found is not None:
-        return found
-    found = panel[: array.size].reshape(array.shape)
-    np.copyto(found, array)
-    return found.reshape(array.shape[0], -1)
+    matrix = matrix_in_place(array)
+    if matrix is not None:
+        return matrix
+    matrix = panel[: array.size].reshape(array.shape)
+    np.copyto(matrix, array)
+    return matrix.reshape(array.shape[0], -1)
 
 
 def matrix_in_place(array: Array) -> Array | None:

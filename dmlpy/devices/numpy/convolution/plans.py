@@ -28,5 +28,5 @@ def convolution_plan(desc: ConvolutionDesc) -> TiledPlan | None:
 
     geometry = Geometry.of(desc)
     kind = TransposedPlan if geometry.backward else DepthwisePlan if geometry.channels == 1 < geometry.groups else ForwardPlan
-    found = kind(desc, geometry)
-    return found if found.part_size <= _SPARSEST * found.useful_size else None
+    candidate = kind(desc, geometry)
+    return candidate if candidate.part_size <= _SPARSEST * candidate.useful_size else None

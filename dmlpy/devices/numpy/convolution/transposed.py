@@ -95,10 +95,10 @@ class TransposedPlan(TiledPlan):
             weights = filters[group][:, channels.start * len(taps) : channels.stop * len(taps)].T
             for box in every_box:
                 part = as_matrix(x[image, group, :, *box], panel)
-                found = columns[: len(weights) * part.shape[1]].reshape(len(weights), part.shape[1])
-                np.matmul(weights, part, out=found)
+                products = columns[: len(weights) * part.shape[1]].reshape(len(weights), part.shape[1])
+                np.matmul(weights, part, out=products)
                 sizes = [place.stop - place.start for place in box]
-                of_taps = found.reshape(count, len(taps), *sizes)
+                of_taps = products.reshape(count, len(taps), *sizes)
                 for at, (phase, shifts) in enumerate(taps):
                     seen: Index = tuple(slice(place.start + shift, place.stop + shift) for place, shift in zip(box, shifts, strict=True))
                     target = added[*phase, :, *seen]
@@ -112,12 +112,12 @@ class TransposedPlan(TiledPlan):
     def _taps(self) -> list[tuple[Index, Index]]:
         """For each tap its remainders, and the offset of its first element from the first one with these remainders."""
         geometry = self._geometry
-        found: list[tuple[Index, Index]] = []
+        taps: list[tuple[Index, Index]] = []
         for tap in product(*map(range, geometry.taps)):
             along = zip(tap, geometry.dilations, geometry.strides, strict=True)
             shifts, phase = zip(*(divmod(number * dilation, stride) for number, dilation, stride in along), strict=True)
-            found.append((phase, shifts))
-        return found
+            taps.append((phase, shifts))
+        return taps
 
     def _phases(self) -> list[tuple[Index, Index, Index]]:
         """For each remainder the sums that belong to the output, and their place there."""
@@ -131,8 +131,8 @@ class TransposedPlan(TiledPlan):
                     if first < out
                 ]
             )
-        found: list[tuple[Index, Index, Index]] = []
+        phases: list[tuple[Index, Index, Index]] = []
         for parts in product(*along):
             phase, places, elements = zip(*parts, strict=True)
-            found.append((phase, places, elements))
-        return found
+            phases.append((phase, places, elements))
+        return phases

@@ -85,9 +85,9 @@ class NetworkPlan(PlanWithoutConstants):
     def reusing(self) -> NetworkPlan | None:
         if len(self._plans) != 1 or not self._plans[0].leaves_packed:  # the next layer packs in the same scratch
             return None
-        found = copy(self)
-        found._packs = False
-        return found
+        plan = copy(self)
+        plan._packs = False
+        return plan
 
     def load(self) -> None:
         for plan in self._plans:

@@ -151,12 +151,12 @@ class RecurrentPlan(Plan):
 
     def _negated(self, packed: Arrays) -> list[Array]:
         """The packed constants of the gates whose sign is changed."""
-        rows, found = slice(0, (len(self._form.gates) - 1) * self._sizes.hidden_size), []
+        rows, arrays = slice(0, (len(self._form.gates) - 1) * self._sizes.hidden_size), []
         for direction in range(self._sizes.num_directions):
             if self._form.changes_sign(direction):
-                found += [self._by_rows(packed, name)[direction, rows] for name in ("weights", "recurrence")]
-                found += [packed[name][direction][..., rows] for name in ("bias", "peephole") if name in packed]
-        return found
+                arrays += [self._by_rows(packed, name)[direction, rows] for name in ("weights", "recurrence")]
+                arrays += [packed[name][direction][..., rows] for name in ("bias", "peephole") if name in packed]
+        return arrays
 
     def _by_rows(self, packed: Arrays, name: str) -> Array:
         """A packed matrix as [D, rows, columns]."""

@@ -34,8 +34,8 @@ def small_products_are_direct() -> bool:
     """Returns whether NumPy's BLAS multiplies small matrices without packing them, as OpenBLAS does on processors with AVX-512."""
     config: Any = np.show_config(mode="dicts")
     name = config.get("Build Dependencies", {}).get("blas", {}).get("name", "")
-    found = config.get("SIMD Extensions", {}).get("found", [])
-    return "openblas" in name and not _AVX512.isdisjoint(found)
+    extensions = config.get("SIMD Extensions", {}).get("found", [])
+    return "openblas" in name and not _AVX512.isdisjoint(extensions)
 
 
 def rows_at_once(entries: int, columns: int) -> int:
