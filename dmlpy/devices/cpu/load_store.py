@@ -206,7 +206,7 @@ def floats_of_bfloat16(builder: Any, bits: Any, lanes: int) -> Any:
 
 
 def bfloat16_of(builder: Any, bits: Any, lanes: int) -> Any:
-    """The bits of floats, rounded to even ones of equally near numbers, as those of BFLOAT16; a NaN becomes a quiet one of its sign."""
+    """The bits of floats as those of BFLOAT16, rounded to nearest, ties to even; a NaN becomes a quiet one of its sign."""
     wide, short = ir.VectorType(INDEX, lanes), ir.VectorType(_SHORT, lanes)
 
     def all_of(value: int) -> Any:
@@ -244,7 +244,7 @@ def floats_of_halves(builder: Any, bits: Any) -> Any:
 
 
 def halves_of_floats(builder: Any, value: Any) -> Any:
-    """A vector of floats, rounded to even ones of equally near numbers, as the bits of FLOAT16; a NaN becomes a quiet one of its sign."""
+    """A vector of floats as the bits of FLOAT16, rounded to nearest, ties to even; a NaN becomes a quiet one of its sign."""
     lanes = value.type.count
     wide, short = ir.VectorType(INDEX, lanes), ir.VectorType(_SHORT, lanes)
     if converts_halves():
@@ -254,17 +254,19 @@ def halves_of_floats(builder: Any, value: Any) -> Any:
         return ir.Constant(wide, [number] * lanes)
 
     bits = builder.bitcast(value, wide)
-    size = builder.and_(bits, all_of(0x7FFFFFFF))
+    magnitude = builder.and_(bits, all_of(0x7FFFFFFF))
     # What is larger than all halves is rounded to infinity, as 2^16 is.
-    limited = builder.select(builder.icmp_signed("<", size, all_of(143 << 23)), size, all_of(143 << 23))
+    limited = builder.select(builder.icmp_signed("<", magnitude, all_of(143 << 23)), magnitude, all_of(143 << 23))
     odd = builder.and_(builder.lshr(limited, all_of(13)), all_of(1))
     rounded = builder.lshr(builder.add(builder.sub(limited, all_of(112 << 23)), builder.add(odd, all_of(0xFFF))), all_of(13))
     # Added to 0.5, a number below 2^-14 is rounded to a multiple of 2^-24, the least half.
     half = all_of(126 << 23)
-    subnormal = builder.sub(builder.bitcast(builder.fadd(builder.bitcast(size, value.type), builder.bitcast(half, value.type)), wide), half)
-    result = builder.select(builder.icmp_signed("<", size, all_of(113 << 23)), subnormal, rounded)
-    nan = builder.or_(all_of(0x7E00), builder.and_(builder.lshr(size, all_of(13)), all_of(0x3FF)))
-    result = builder.select(builder.icmp_signed(">", size, all_of(0x7F800000)), nan, result)
+    subnormal = builder.sub(
+        builder.bitcast(builder.fadd(builder.bitcast(magnitude, value.type), builder.bitcast(half, value.type)), wide), half
+    )
+    result = builder.select(builder.icmp_signed("<", magnitude, all_of(113 << 23)), subnormal, rounded)
+    nan = builder.or_(all_of(0x7E00), builder.and_(builder.lshr(magnitude, all_of(13)), all_of(0x3FF)))
+    result = builder.select(builder.icmp_signed(">", magnitude, all_of(0x7F800000)), nan, result)
     sign = builder.and_(builder.lshr(bits, all_of(16)), all_of(0x8000))
     return builder.trunc(builder.or_(result, sign), short)
 

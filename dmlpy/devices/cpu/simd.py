@@ -53,14 +53,14 @@ def each_below(builder: Any, values: Sequence[Any], count: Any) -> Iterator[Any]
 
 
 def repeated(builder: Any, value: Any, lanes: int) -> Any:
-    """Repeats a number of any type in all lanes."""
+    """A splat: a number of any type in all lanes."""
     none = ir.Constant(ir.VectorType(value.type, lanes), ir.Undefined)
     first = builder.insert_element(none, value, INDEX(0))
     return builder.shuffle_vector(first, none, ir.Constant(ir.VectorType(INDEX, lanes), [0] * lanes))
 
 
 def repeated_index(builder: Any, value: Any, lanes: int) -> Any:
-    """Repeats the low 32 bits of an integer in all lanes."""
+    """A splat of the low 32 bits of an integer."""
     return repeated(builder, builder.trunc(value, INDEX), lanes)
 
 
@@ -71,7 +71,7 @@ def lanes_below(builder: Any, count: Any, lanes: int) -> Any:
 
 
 def zeros_of(builder: Any, name: str, bits: Any) -> Any:
-    """The zeros at one end of an integer that is not 0."""
+    """The number of zeros at one end of an integer that is not 0: `ctlz` or `cttz`."""
     kind = ir.FunctionType(ADDRESS, [ADDRESS, ir.IntType(1)])
     return builder.call(declared(builder.module, kind, f"llvm.{name}.i64"), [bits, ir.IntType(1)(1)])
 
@@ -235,15 +235,15 @@ class Simd:
         builder.store(value, self._pointer(builder, address, offset), align=FLOAT_BYTES)
 
     def all(self, value: float) -> Any:
-        """A constant in all lanes."""
+        """A splat of a constant."""
         return ir.Constant(self.llvm_type, [value] * self.lanes)
 
     def repeated(self, builder: Any, value: Any) -> Any:
-        """Repeats a float in all lanes."""
+        """A splat of a float."""
         return repeated(builder, value, self.lanes)
 
     def repeated_at(self, builder: Any, address: Any) -> Any:
-        """Repeats the float at an address in all lanes."""
+        """A splat of the float at an address."""
         return self.repeated(builder, builder.load(builder.inttoptr(address, FLOAT.as_pointer()), align=FLOAT_BYTES))
 
     def clipped(self, builder: Any, value: Any, low: Any, high: Any) -> Any:

@@ -142,7 +142,7 @@ class SimdMath:
 
     @property
     def scales_at_once(self) -> bool:
-        """Whether a vector is scaled by powers of two, and parted into mantissas and exponents, by one instruction each."""
+        """Whether a vector is scaled by powers of two, and split into mantissas and exponents, by one instruction each."""
         return self._simd.lanes == host_isa().lanes and scales_by_powers_of_two()
 
     def _avx512(self, name: str, *operands: Any) -> Any:
@@ -178,7 +178,7 @@ class SimdMath:
         return self.multiply(self.multiply(x, self._power_of_two(half)), self._power_of_two(builder.sub(exponent, half)))
 
     def _reduced(self, x: Any, most: float = 89.0) -> tuple[Any, Any]:
-        """exp(x) = (1 + p) * 2^whole: p, and whole with `_ROUNDING` added, for x from -104 to a most."""
+        """exp(x) = (1 + p) * 2^whole by Cody and Waite's range reduction, for x from -104 to `most`: p, and whole plus `_ROUNDING`."""
         x = self.at_most(self.at_least(x, self.constant(-104.0)), self.constant(most))
         shifted = self.fused(x, self.constant(_LOG2_OF_E), self.constant(_ROUNDING))
         whole = self.subtract(shifted, self.constant(_ROUNDING))

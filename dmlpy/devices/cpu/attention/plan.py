@@ -45,7 +45,7 @@ class Operand:
     tensor: TensorDesc
 
     def part(self, *ranges: tuple[int, int]) -> Operand:
-        """The entries of the first dimensions from a first one on, so many of them: (first, count) for each."""
+        """Slices the first dimensions: each of `ranges` is the first entry, and how many."""
         sizes, strides = list(self.tensor.sizes), self.tensor.element_strides
         offset = 0
         for axis, (first, count) in enumerate(ranges):

@@ -175,7 +175,7 @@ class Arithmetic:
         return result if is_zero is None else builder.select(is_zero, zero, result)
 
     def comparison(self, kind: ast.cmpop, x: Term, y: Term) -> Term:
-        """Whether x compares to y so."""
+        """Whether a comparison of x and y holds."""
         if is_known(x) and is_known(y) and type(kind) in _FOLDED:
             return bool(_FOLDED[type(kind)](x, y))
         sign = _COMPARISONS.get(type(kind))
@@ -186,7 +186,7 @@ class Arithmetic:
         return Value(boolean, self._compared(sign, common, self.converted(x, common), self.converted(y, common)))
 
     def _compared(self, sign: str, kind: Type, a: Any, b: Any) -> Any:
-        """Whether a compares to b so, both of one type. Of NaN only `!=` is true."""
+        """Whether a comparison of two values of one type holds. Of NaN only `!=` does."""
         if isinstance(kind, Float):
             return (self._builder.fcmp_unordered if sign == "!=" else self._builder.fcmp_ordered)(sign, a, b)
         if not isinstance(kind, Integer):
@@ -219,7 +219,7 @@ class Arithmetic:
         return best
 
     def built_in(self, name: str, x: Term) -> Term:
-        """A function of LLVM's for floats; integers are converted to float64."""
+        """An LLVM intrinsic of floats; integers are converted to float64."""
         value = self.value(x)
         kind = value.type if isinstance(value.type, Float) else float64
         function = declared(self._builder.module, ir.FunctionType(kind.llvm, [kind.llvm]), f"llvm.{name}.f{kind.bits}")

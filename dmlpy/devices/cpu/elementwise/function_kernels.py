@@ -151,7 +151,7 @@ class _Doubles:
 
 
 class Functions:
-    """The functions.
+    """The functions that `formulas` lists, each of vectors of floats.
 
     Args:
         math: the arithmetic.
@@ -165,8 +165,8 @@ class Functions:
     def formulas(self) -> dict[Code, Callable[[Any, Any, Any, Any], Any]]:
         """The function of x, y, a and b that each instruction computes."""
         return {
-            Code.SIN: lambda x, y, a, b: self._turned(x, 0),
-            Code.COS: lambda x, y, a, b: self._turned(x, 1),
+            Code.SIN: lambda x, y, a, b: self._sine_of_turned(x, 0),
+            Code.COS: lambda x, y, a, b: self._sine_of_turned(x, 1),
             Code.TAN: lambda x, y, a, b: self._tan(x),
             Code.ASIN: lambda x, y, a, b: self._asin(x),
             Code.ACOS: lambda x, y, a, b: self._acos(x),
@@ -190,8 +190,11 @@ class Functions:
 
     # Sines and cosines
 
-    def _quarters(self, x: Any) -> tuple[Any, Any]:
-        """x as a number of quarter turns, of which the two lowest bits are right, and the rest, at most half a one."""
+    def _reduce_to_quarter_turns(self, x: Any) -> tuple[Any, Any]:
+        """Range reduction: x as a number of quarter turns, of which the two lowest bits are right, and the rest, up to pi / 4.
+
+        By Cody and Waite's method in FLOAT64; from `_MANY_TURNS` on by Payne and Hanek's.
+        """
         math, builder, doubles = self._math, self._builder, self._doubles
         wide, shift = doubles.of(x), doubles.constant(_ROUNDING_OF_DOUBLES)
         shifted = doubles.fused(wide, doubles.constant(2.0 / pi), shift)
@@ -203,7 +206,7 @@ class Functions:
         are_many, mask = builder.fcmp_unordered(">=", math.magnitude(x), math.constant(_MANY_TURNS)), ir.IntType(doubles.lanes)
         before = builder.block
         with builder.if_then(builder.icmp_unsigned("!=", builder.bitcast(are_many, mask), mask(0)), likely=False):
-            many, left = self._many_quarters(x)
+            many, left = self._payne_hanek(x)
             many, left = builder.select(are_many, many, number), math.select(are_many, left, rest)
             after = builder.block
         merged = []
@@ -214,8 +217,8 @@ class Functions:
             merged.append(value)
         return merged[0], merged[1]
 
-    def _many_quarters(self, x: Any) -> tuple[Any, Any]:
-        """`_quarters` for |x| from 2 on; the rest of infinities and NaN is NaN.
+    def _payne_hanek(self, x: Any) -> tuple[Any, Any]:
+        """`_reduce_to_quarter_turns` by Payne and Hanek's method, for |x| from 2 on; the rest of infinities and NaN is NaN.
 
         x is a whole number times a power of two. Its product with 2 / pi, of which the bits before the power's place are left out, is
         computed modulo 4 with 62 bits behind the point.
@@ -245,9 +248,9 @@ class Functions:
         rest = math.select(is_below, builder.fneg(rest), rest)
         return number, math.select(math.less(math.magnitude(x), math.constant(inf)), rest, math.constant(nan))
 
-    def _waves(self, x: Any) -> tuple[Any, Any, Any]:
-        """The number of quarter turns in x, and the sine and the cosine of the rest."""
-        math, (number, rest) = self._math, self._quarters(x)
+    def _sine_and_cosine(self, x: Any) -> tuple[Any, Any, Any]:
+        """The number of quarter turns in x, and the sine and the cosine of the rest, which range reduction leaves."""
+        math, (number, rest) = self._math, self._reduce_to_quarter_turns(x)
         square = math.multiply(rest, rest)
         sine = math.fused(math.multiply(rest, square), math.polynomial(square, _SINE), rest)
         sine = math.built_in("copysign", sine, rest)  # that of -0
@@ -257,15 +260,15 @@ class Functions:
         constant = ir.Constant(integers.type, [bit] * integers.type.count)
         return self._builder.icmp_signed("==", self._builder.and_(integers, constant), constant)
 
-    def _turned(self, x: Any, quarters: int) -> Any:
+    def _sine_of_turned(self, x: Any, quarters: int) -> Any:
         """The sine of x and some quarter turns."""
-        number, sine, cosine = self._waves(x)
+        number, sine, cosine = self._sine_and_cosine(x)
         number = self._builder.add(number, ir.Constant(number.type, [quarters] * number.type.count))
         value = self._math.select(self._bit(number, 1), cosine, sine)
         return self._math.select(self._bit(number, 2), self._builder.fneg(value), value)
 
     def _tan(self, x: Any) -> Any:
-        math, (number, sine, cosine) = self._math, self._waves(x)
+        math, (number, sine, cosine) = self._math, self._sine_and_cosine(x)
         is_odd = self._bit(number, 1)
         return math.divide(math.select(is_odd, self._builder.fneg(cosine), sine), math.select(is_odd, sine, cosine))
 
@@ -277,21 +280,21 @@ class Functions:
         square = math.multiply(x, x)
         return math.fused(math.multiply(x, square), math.polynomial(square, _ARCSINE), x)
 
-    def _halved(self, x: Any) -> tuple[Any, Any]:
+    def _half_angle_arcsine(self, x: Any) -> tuple[Any, Any]:
         """Whether |x| is above 1 / 2, and the arc sine of the root of (1 - |x|) / 2 there, of |x| elsewhere."""
         math, half = self._math, self._math.constant(0.5)
-        size = math.magnitude(x)
-        is_far = math.less(half, size)
-        root = math.square_root(math.multiply(math.subtract(math.constant(1.0), size), half))
-        return is_far, self._arcsine(math.select(is_far, root, size))
+        magnitude = math.magnitude(x)
+        is_far = math.less(half, magnitude)
+        root = math.square_root(math.multiply(math.subtract(math.constant(1.0), magnitude), half))
+        return is_far, self._arcsine(math.select(is_far, root, magnitude))
 
     def _asin(self, x: Any) -> Any:
-        math, (is_far, arcsine) = self._math, self._halved(x)
+        math, (is_far, arcsine) = self._math, self._half_angle_arcsine(x)
         far = math.add(math.fused(arcsine, math.constant(-2.0), math.constant(pi / 2)), math.constant(_PI_LOW / 2))
         return math.built_in("copysign", math.select(is_far, far, arcsine), x)
 
     def _acos(self, x: Any) -> Any:
-        math, (is_far, arcsine) = self._math, self._halved(x)
+        math, (is_far, arcsine) = self._math, self._half_angle_arcsine(x)
         twice = math.add(arcsine, arcsine)
         beyond = math.subtract(math.constant(pi), math.subtract(twice, math.constant(_PI_LOW)))
         far = math.select(math.less(x, math.constant(0.0)), beyond, twice)
@@ -300,11 +303,11 @@ class Functions:
 
     def _atan(self, x: Any) -> Any:
         math, one = self._math, self._math.constant(1.0)
-        size = math.magnitude(x)
-        is_far, is_near = math.less(math.constant(_THREE_EIGHTHS), size), math.less(size, math.constant(_EIGHTH))
-        above = math.select(is_near, size, math.subtract(size, one))
-        below = math.select(is_near, one, math.add(size, one))
-        ratio = math.divide(math.select(is_far, math.constant(-1.0), above), math.select(is_far, size, below))
+        magnitude = math.magnitude(x)
+        is_far, is_near = math.less(math.constant(_THREE_EIGHTHS), magnitude), math.less(magnitude, math.constant(_EIGHTH))
+        above = math.select(is_near, magnitude, math.subtract(magnitude, one))
+        below = math.select(is_near, one, math.add(magnitude, one))
+        ratio = math.divide(math.select(is_far, math.constant(-1.0), above), math.select(is_far, magnitude, below))
         start = math.select(is_far, math.constant(pi / 2), math.select(is_near, math.constant(0.0), math.constant(pi / 4)))
         square = math.multiply(ratio, ratio)
         rest = math.fused(math.multiply(square, ratio), math.polynomial(square, _ARCTANGENT), ratio)
@@ -325,28 +328,28 @@ class Functions:
 
     # Hyperbolic functions and their inverses
 
-    def _half_exp(self, size: Any) -> Any:
-        """exp(size) / 2 and exp(-size) / 2."""
+    def _half_exp(self, magnitude: Any) -> Any:
+        """exp(magnitude) / 2 and exp(-magnitude) / 2."""
         math, quarter = self._math, self._math.constant(0.25)
-        power = math.half_exp(math.at_most(size, math.constant(_HYPERBOLIC_END)))
+        power = math.half_exp(math.at_most(magnitude, math.constant(_HYPERBOLIC_END)))
         return power, math.divide(quarter, power)
 
     def _sinh(self, x: Any) -> Any:
-        math, size = self._math, self._math.magnitude(x)
+        math, magnitude = self._math, self._math.magnitude(x)
         square = math.multiply(x, x)
         near = math.fused(math.multiply(x, square), math.polynomial(square, _SINH), x)
-        far = math.subtract(*self._half_exp(size))
-        return math.built_in("copysign", math.select(math.less(math.constant(1.0), size), far, near), x)
+        far = math.subtract(*self._half_exp(magnitude))
+        return math.built_in("copysign", math.select(math.less(math.constant(1.0), magnitude), far, near), x)
 
     def _cosh(self, x: Any) -> Any:
         return self._math.add(*self._half_exp(self._math.magnitude(x)))
 
     def _asinh(self, x: Any) -> Any:
-        math, one, size = self._math, self._math.constant(1.0), self._math.magnitude(x)
-        square = math.fused_once(size, size, one)
-        lost = math.fused_once(size, size, math.subtract(one, square))
+        math, one, magnitude = self._math, self._math.constant(1.0), self._math.magnitude(x)
+        square = math.fused_once(magnitude, magnitude, one)
+        lost = math.fused_once(magnitude, magnitude, math.subtract(one, square))
         root = math.square_root(square)
-        return math.built_in("copysign", self._area(size, (root, size), (square, lost, root)), x)
+        return math.built_in("copysign", self._log_of_sum_with_root(magnitude, (root, magnitude), (square, lost, root)), x)
 
     def _acosh(self, x: Any) -> Any:
         math, one = self._math, self._math.constant(1.0)
@@ -355,13 +358,13 @@ class Functions:
         square = math.fused_once(above, above, twice)
         lost = math.fused_once(above, above, math.subtract(twice, square))
         root = math.square_root(square)
-        return math.select(math.less(x, one), math.constant(nan), self._area(x, (x, root), (square, lost, root)))
+        return math.select(math.less(x, one), math.constant(nan), self._log_of_sum_with_root(x, (x, root), (square, lost, root)))
 
-    def _area(self, size: Any, terms: tuple[Any, Any], radicand: tuple[Any, Any, Any]) -> Any:
+    def _log_of_sum_with_root(self, number: Any, terms: tuple[Any, Any], radicand: tuple[Any, Any, Any]) -> Any:
         """The logarithm of the sum of a number and a root.
 
         Args:
-            size: the number.
+            number: the number.
             terms: the larger and the smaller one of both: their difference is the sum's reciprocal.
             radicand: of what the root is, what was lost when that was rounded, and the root.
         """
@@ -372,24 +375,24 @@ class Functions:
         divisor = math.multiply(math.add(root, root), total)
         rest = math.divide(rest, math.select(math.less(divisor, math.constant(_LEAST_DIVISOR)), math.constant(_LEAST_DIVISOR), divisor))
         rest = math.fused(math.add(math.subtract(larger, total), smaller), math.subtract(larger, smaller), rest)
-        is_far, zero = math.less(math.constant(_FAR_AREA), size), math.constant(0.0)
-        exponent, fraction = self._parts_of_normal(math.select(is_far, size, total))
+        is_far, zero = math.less(math.constant(_FAR_AREA), number), math.constant(0.0)
+        exponent, fraction = self._frexp_of_normal(math.select(is_far, number, total))
         exponent = math.add(exponent, math.select(is_far, math.constant(1.0), zero))
         value = self._logarithm(exponent, fraction, math.select(is_far, zero, rest))
-        return math.select(self._builder.fcmp_ordered("==", size, math.constant(inf)), size, value)
+        return math.select(self._builder.fcmp_ordered("==", number, math.constant(inf)), number, value)
 
     def _atanh(self, x: Any) -> Any:
         """Far from 0 by a quotient that is negative beyond 1, whose logarithm is NaN."""
         math, one, half = self._math, self._math.constant(1.0), self._math.constant(0.5)
-        size, square = math.magnitude(x), math.multiply(x, x)
+        magnitude, square = math.magnitude(x), math.multiply(x, x)
         near = math.fused(math.multiply(x, square), math.polynomial(square, _AREA_TANGENT), x)
-        far = math.multiply(self._log(math.divide(math.add(one, size), math.subtract(one, size))), half)
-        return math.built_in("copysign", math.select(math.less(half, size), far, near), x)
+        far = math.multiply(self._log(math.divide(math.add(one, magnitude), math.subtract(one, magnitude))), half)
+        return math.built_in("copysign", math.select(math.less(half, magnitude), far, near), x)
 
     # Logarithms and powers
 
-    def _parts_of_normal(self, x: Any) -> tuple[Any, Any]:
-        """The exponent of 2, as a float, and f of positive normal x = (1 + f) 2^exponent, with 1 + f from 3 / 4 to 3 / 2."""
+    def _frexp_of_normal(self, x: Any) -> tuple[Any, Any]:
+        """The exponent, as a float, and f of positive normal x = (1 + f) 2^exponent, with 1 + f from 3 / 4 to 3 / 2."""
         math, builder = self._math, self._builder
         if math.scales_at_once:
             mantissa = math.mantissa(x)
@@ -400,19 +403,19 @@ class Functions:
         fraction = math.subtract(builder.bitcast(builder.sub(bits, builder.shl(exponent, place)), x.type), math.constant(1.0))
         return builder.sitofp(exponent, x.type), fraction
 
-    def _parts(self, x: Any) -> tuple[Any, Any]:
+    def _frexp(self, x: Any) -> tuple[Any, Any]:
         """The same of any number that is not negative: minus infinity and infinity are the exponents of 0 and infinity."""
         math, builder = self._math, self._builder
         if math.scales_at_once:
-            return self._parts_of_normal(x)
-        exponent, fraction = self._parts_without_ends(x)
+            return self._frexp_of_normal(x)
+        exponent, fraction = self._frexp_of_finite(x)
         exponent = math.select(builder.fcmp_ordered("==", x, math.constant(0.0)), math.constant(-inf), exponent)
         return math.select(builder.fcmp_ordered("==", x, math.constant(inf)), x, exponent), fraction
 
-    def _parts_without_ends(self, x: Any) -> tuple[Any, Any]:
+    def _frexp_of_finite(self, x: Any) -> tuple[Any, Any]:
         math = self._math
         is_subnormal = math.less(x, math.constant(_SUBNORMAL))
-        exponent, fraction = self._parts_of_normal(math.select(is_subnormal, math.multiply(x, math.constant(2.0**_TO_NORMAL)), x))
+        exponent, fraction = self._frexp_of_normal(math.select(is_subnormal, math.multiply(x, math.constant(2.0**_TO_NORMAL)), x))
         return math.select(is_subnormal, math.subtract(exponent, math.constant(float(_TO_NORMAL))), exponent), fraction
 
     def _logarithm(self, exponent: Any, fraction: Any, more: Any = None) -> Any:
@@ -427,32 +430,32 @@ class Functions:
         return math.fused(exponent, math.constant(_LN2_HIGH), rest)
 
     def _log(self, x: Any) -> Any:
-        return self._unless_negative(x, self._logarithm(*self._parts(x)))
+        return self._unless_negative(x, self._logarithm(*self._frexp(x)))
 
     def _unless_negative(self, x: Any, value: Any) -> Any:
         math = self._math
         return math.select(self._builder.fcmp_unordered("<", x, math.constant(0.0)), math.constant(nan), value)
 
-    def _chosen(self, number: Any, values: Sequence[float]) -> Any:
-        """The value whose place is in the four lowest bits of each integer, where `scales_at_once`."""
+    def _look_up(self, number: Any, values: Sequence[float]) -> Any:
+        """Looks up each lane in a table of 16 values, by the four lowest bits of an integer, where `scales_at_once`."""
         kind, table = self._math.constant(0.0).type, [float(np.float32(value)) for value in values]
         function = declared(self._builder.module, ir.FunctionType(kind, [kind, number.type]), "llvm.x86.avx512.permvar.sf.512")
         return self._builder.call(function, [ir.Constant(kind, table), number])
 
-    def _long_logarithm(self, size: Any) -> tuple[Any, Any]:
-        """The logarithm of a number that is not negative, as a float and its rest, which is NaN at 0 and infinity.
+    def _log_in_two_floats(self, x: Any) -> tuple[Any, Any]:
+        """The logarithm of a number that is not negative, as the sum of two floats, of which the second is NaN at 0 and infinity.
 
-        That of 1 + r is r - r^2 / 2, also as a float and its rest, and a small term.
+        That of 1 + r is r - r^2 / 2, also as two floats, and a small term.
         """
         math, builder = self._math, self._builder
-        mantissa = math.mantissa(size)
-        exponent, bits = math.subtract(math.exponent(size), math.exponent(mantissa)), self._integers(mantissa)
+        mantissa = math.mantissa(x)
+        exponent, bits = math.subtract(math.exponent(x), math.exponent(mantissa)), self._integers(mantissa)
         sixteenth = builder.lshr(bits, ir.Constant(bits.type, [_SIXTEENTH] * bits.type.count))
         logarithms = [-log(factor) for factor in _FACTORS]
         parts = [round(number * 2**_LOGARITHM_BITS) / 2**_LOGARITHM_BITS for number in logarithms]
-        start = math.fused(exponent, math.constant(_LN2_HIGH), self._chosen(sixteenth, parts))
-        rests = self._chosen(sixteenth, [number - part for number, part in zip(logarithms, parts, strict=True)])
-        fraction = math.fused(mantissa, self._chosen(sixteenth, _FACTORS), math.constant(-1.0))
+        start = math.fused(exponent, math.constant(_LN2_HIGH), self._look_up(sixteenth, parts))
+        rests = self._look_up(sixteenth, [number - part for number, part in zip(logarithms, parts, strict=True)])
+        fraction = math.fused(mantissa, self._look_up(sixteenth, _FACTORS), math.constant(-1.0))
         square, half = math.multiply(fraction, fraction), math.multiply(fraction, math.constant(-0.5))
         high = math.fused(half, fraction, fraction)
         low = math.fused(half, fraction, math.subtract(fraction, high))
@@ -461,13 +464,13 @@ class Functions:
         total = math.add(start, high)
         return total, math.add(math.add(low, rests), math.add(math.subtract(start, total), high))
 
-    def _power_of_size(self, size: Any, exponent: Any) -> Any:
-        """A number that is not negative to some power; any number where rules for ones and zeros hold."""
+    def _power_of_magnitude(self, magnitude: Any, exponent: Any) -> Any:
+        """A number that is not negative to some power; any number where special cases of ones and zeros hold."""
         if not self._math.scales_at_once:
             doubles = self._doubles
-            return self._float(doubles.exp(doubles.multiply(doubles.of(exponent), doubles.log(doubles.of(size)))))
+            return self._float(doubles.exp(doubles.multiply(doubles.of(exponent), doubles.log(doubles.of(magnitude)))))
         math, builder, (least, most) = self._math, self._builder, map(self._math.constant, _POWER_BOUNDS)
-        high, low = self._long_logarithm(size)
+        high, low = self._log_in_two_floats(magnitude)
         product = math.multiply(exponent, high)
         bounded = math.at_most(math.at_least(product, least), most)
         rest = math.fused(exponent, low, math.fused(exponent, high, builder.fneg(product)))
@@ -477,37 +480,37 @@ class Functions:
     def _power(self, x: Any, y: Any) -> Any:
         """The power as C's pow defines it: 1 to any power and any number to the power 0 are 1, and -1 to an infinite one."""
         math, builder, infinite = self._math, self._builder, self._math.constant(inf)
-        value = self._power_of_size(math.magnitude(x), y)
+        value = self._power_of_magnitude(math.magnitude(x), y)
         is_usual = builder.and_(math.less(math.constant(0.0), x), math.less(x, infinite))
         is_usual = builder.and_(is_usual, math.less(math.magnitude(y), infinite))
         mask, before = ir.IntType(self._doubles.lanes), builder.block
         with builder.if_then(builder.icmp_unsigned("!=", builder.bitcast(is_usual, mask), mask(-1)), likely=False):
-            ruled, after = self._by_rules(x, y, value), builder.block
+            ruled, after = self._with_special_cases(x, y, value), builder.block
         result = builder.phi(value.type)
         result.add_incoming(value, before)
         result.add_incoming(ruled, after)
         return result
 
-    def _by_rules(self, x: Any, y: Any, value: Any) -> Any:
-        """x to the power y, where `value` is |x| to the power y unless a rule gives the power."""
+    def _with_special_cases(self, x: Any, y: Any, value: Any) -> Any:
+        """x to the power y by the special cases of C's pow, else `value`, which is |x| to the power y, with the right sign."""
         math, builder, one, zero = self._math, self._builder, self._math.constant(1.0), self._math.constant(0.0)
-        size = math.magnitude(x)
+        magnitude = math.magnitude(x)
         half = math.multiply(y, math.constant(0.5))
         is_whole = builder.fcmp_ordered("==", math.built_in("floor", y), y)
         is_even = builder.fcmp_ordered("==", math.built_in("floor", half), half)
-        is_one = builder.and_(builder.fcmp_ordered("==", size, one), builder.fcmp_ordered("==", y, y))
+        is_one = builder.and_(builder.fcmp_ordered("==", magnitude, one), builder.fcmp_ordered("==", y, y))
         value = math.select(is_one, one, value)
         is_odd = builder.and_(is_whole, builder.not_(is_even))
         value = math.select(is_odd, math.built_in("copysign", value, x), value)
         # Negative bases have real powers of whole numbers only; minus infinity is one of the others.
-        lacks = builder.and_(builder.and_(math.less(x, zero), math.less(size, math.constant(inf))), builder.not_(is_whole))
-        value = math.select(builder.and_(lacks, builder.fcmp_ordered("==", y, y)), math.constant(nan), value)
+        is_undefined = builder.and_(builder.and_(math.less(x, zero), math.less(magnitude, math.constant(inf))), builder.not_(is_whole))
+        value = math.select(builder.and_(is_undefined, builder.fcmp_ordered("==", y, y)), math.constant(nan), value)
         is_unit = builder.or_(builder.fcmp_ordered("==", x, one), builder.fcmp_ordered("==", y, zero))
         return math.select(is_unit, one, value)
 
     def _constant_power(self, x: Any, exponent: Any) -> Any:
         """The power as the operator with one exponent defines it: minus infinity is like other negative bases."""
         math, builder = self._math, self._builder
-        is_part = builder.fcmp_ordered("!=", math.built_in("floor", exponent), exponent)
-        lacks = builder.and_(math.less(x, math.constant(0.0)), is_part)
-        return math.select(lacks, math.constant(nan), self._power(x, exponent))
+        is_fractional = builder.fcmp_ordered("!=", math.built_in("floor", exponent), exponent)
+        is_undefined = builder.and_(math.less(x, math.constant(0.0)), is_fractional)
+        return math.select(is_undefined, math.constant(nan), self._power(x, exponent))

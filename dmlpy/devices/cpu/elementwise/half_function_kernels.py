@@ -31,7 +31,7 @@ _POWER_END = 200.0
 
 
 class HalfFunctions(Functions):
-    """The functions: those of FLOAT32, or shorter ones.
+    """The functions of `Functions`, some by shorter polynomials or without steps that FLOAT16 does not show.
 
     Args:
         math: the arithmetic.
@@ -46,9 +46,9 @@ class HalfFunctions(Functions):
             Code.SWISH: lambda x, y, a, b: self._math.half_swish(x, self._math.multiply(x, a)),
         }
 
-    def _quarters(self, x: Any) -> tuple[Any, Any]:
+    def _reduce_to_quarter_turns(self, x: Any) -> tuple[Any, Any]:
         if not fuses_products():
-            return super()._quarters(x)  # the differences below have more bits than floats
+            return super()._reduce_to_quarter_turns(x)  # the differences below have more bits than floats
         math = self._math
         shifted = math.fused(x, math.constant(2.0 / pi), math.constant(_ROUNDING))
         turns = math.subtract(shifted, math.constant(_ROUNDING))
@@ -57,11 +57,11 @@ class HalfFunctions(Functions):
             rest = math.fused(turns, math.constant(-part), rest)
         return self._integers(shifted), rest
 
-    def _parts_without_ends(self, x: Any) -> tuple[Any, Any]:
-        return self._parts_of_normal(x)
+    def _frexp_of_finite(self, x: Any) -> tuple[Any, Any]:
+        return self._frexp_of_normal(x)
 
     def _log(self, x: Any) -> Any:
-        math, (exponent, fraction) = self._math, self._parts(x)
+        math, (exponent, fraction) = self._math, self._frexp(x)
         square = math.multiply(fraction, fraction)
         rest = math.multiply(math.multiply(fraction, square), math.polynomial(fraction, LOGARITHM))
         rest = math.add(math.fused(square, math.constant(-0.5), rest), fraction)
@@ -72,10 +72,10 @@ class HalfFunctions(Functions):
         x = math.at_most(math.at_least(x, math.constant(-_ERF_END)), math.constant(_ERF_END))
         return math.multiply(x, math.polynomial(math.multiply(x, x), _ERF))
 
-    def _power_of_size(self, size: Any, exponent: Any) -> Any:
+    def _power_of_magnitude(self, magnitude: Any, exponent: Any) -> Any:
         if self._math.scales_at_once:
-            return super()._power_of_size(size, exponent)
+            return super()._power_of_magnitude(magnitude, exponent)
         math = self._math
-        product = math.multiply(exponent, self._log(size))
+        product = math.multiply(exponent, self._log(magnitude))
         product = math.at_most(math.at_least(product, math.constant(-_POWER_END)), math.constant(_POWER_END))
         return math.exp(product)

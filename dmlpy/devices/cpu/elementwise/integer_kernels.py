@@ -353,7 +353,7 @@ def build_contiguous(function: Function, source: str, target: str, isa: Isa) -> 
 def _row_step(function: Function, of: np.dtype[Any], to: np.dtype[Any], lanes: int) -> Any:
     """The intrinsic `compute(y, a, b, steps)` on as many elements at addresses.
 
-    `steps` has a bit for a and b, 1 and 2: whether their elements lie side by side, else one is repeated.
+    `steps` has a bit for a and b, 1 and 2: whether their elements are contiguous, else one is repeated.
     """
     source, target = _type_of(of, lanes), _type_of(to, lanes)
 
@@ -408,7 +408,7 @@ def build_rows(function: Function, source: str, target: str, isa: Isa) -> TaskBo
 def _choice(width: int, lanes: int) -> Any:
     """The intrinsic `choose(y, a, b, condition, steps)` of as many elements: those of a where the condition is not 0, else those of b.
 
-    `steps` has a bit for a, b and the condition, 1, 2 and 4: whether their elements lie side by side, else one is repeated.
+    `steps` has a bit for a, b and the condition, 1, 2 and 4: whether their elements are contiguous, else one is repeated.
     """
     elements, bytes_ = ir.VectorType(ir.IntType(8 * width), lanes), ir.VectorType(ir.IntType(8), lanes)
 

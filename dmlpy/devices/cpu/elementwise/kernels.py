@@ -490,15 +490,15 @@ _STEP = 24
 
 def remainder(math: SimdMath, builder: Any, x: Any, y: Any) -> Any:
     """The remainder of x / y with the sign of x."""
-    size, divisor = math.magnitude(x), math.magnitude(y)
-    quotient = math.divide(size, divisor)
-    near = _corrected(builder, math, size, divisor, math.built_in("trunc", quotient))
+    magnitude, divisor = math.magnitude(x), math.magnitude(y)
+    quotient = math.divide(magnitude, divisor)
+    near = _corrected(builder, math, magnitude, divisor, math.built_in("trunc", quotient))
     are_near = builder.and_(math.less(quotient, math.constant(_MOST)), math.less(divisor, math.constant(inf)))
     lanes = ir.IntType(are_near.type.count)
     others = builder.icmp_unsigned("!=", builder.bitcast(are_near, lanes), lanes(-1))
     before = builder.block
     with builder.if_then(others, likely=False):
-        long = _long_division(builder, math, size, divisor)
+        long = _long_division(builder, math, magnitude, divisor)
         after = builder.block
     result = builder.phi(x.type)
     result.add_incoming(near, before)
@@ -514,15 +514,15 @@ def floored_remainder(math: SimdMath, builder: Any, x: Any, y: Any) -> Any:
     return math.select(builder.fcmp_ordered("==", truncated, zero), math.built_in("copysign", zero, y), moved)
 
 
-def _corrected(builder: Any, math: SimdMath, size: Any, divisor: Any, quotient: Any) -> Any:
-    """The remainder of a size, given its whole quotient or one more. Nothing is rounded."""
-    left = math.fused_once(builder.fneg(quotient), divisor, size)
+def _corrected(builder: Any, math: SimdMath, dividend: Any, divisor: Any, quotient: Any) -> Any:
+    """The remainder of a dividend, given its whole quotient or one more. Nothing is rounded."""
+    left = math.fused_once(builder.fneg(quotient), divisor, dividend)
     return math.select(math.less(left, math.constant(0.0)), math.add(left, divisor), left)
 
 
-def _long_division(builder: Any, math: SimdMath, size: Any, divisor: Any) -> Any:
+def _long_division(builder: Any, math: SimdMath, dividend: Any, divisor: Any) -> Any:
     """The remainder of any magnitudes, in double precision, in which all floats are normal numbers."""
-    count = size.type.count
+    count = dividend.type.count
     doubles, longs = ir.VectorType(ir.DoubleType(), count), ir.VectorType(ADDRESS, count)
 
     def number(value: float) -> Any:
@@ -531,7 +531,7 @@ def _long_division(builder: Any, math: SimdMath, size: Any, divisor: Any) -> Any
     def integer(value: int) -> Any:
         return ir.Constant(longs, [value] * count)
 
-    x, y = (builder.fpext(value, doubles) for value in (size, divisor))
+    x, y = (builder.fpext(value, doubles) for value in (dividend, divisor))
     undefined = builder.or_(builder.fcmp_unordered("==", x, number(inf)), builder.fcmp_unordered("==", y, number(0.0)))
     whole = builder.or_(undefined, builder.fcmp_unordered("==", y, number(inf)))
     loop = Loop(builder, [builder.select(whole, number(0.0), x)])
@@ -550,4 +550,4 @@ def _long_division(builder: Any, math: SimdMath, size: Any, divisor: Any) -> Any
     again = builder.icmp_unsigned("!=", builder.bitcast(builder.fcmp_ordered(">=", rest, y), mask), mask(0))
     loop.repeat_while(again, [rest])
     result = builder.select(whole, x, rest)
-    return builder.fptrunc(builder.select(undefined, number(nan), result), size.type)
+    return builder.fptrunc(builder.select(undefined, number(nan), result), dividend.type)

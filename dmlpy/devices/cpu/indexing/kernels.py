@@ -46,7 +46,7 @@ def build_blocks(scatters: bool) -> TaskBody:
 
     @jit
     def run(p: IndexingParameters, first: Any, last: Any, state: Any) -> None:
-        # In variables: what is written might be the parameters, for all that LLVM knows.
+        # Read once: LLVM cannot know that the stores below do not write the parameters.
         axes, width, signed, sizes, block = p.axes, p.index_bytes, p.signed, p.sizes, p.block
         while first < last:
             batch, place = first // p.per_batch, first % p.period
@@ -80,7 +80,7 @@ def build_elements(scatters: bool, width: int) -> TaskBody:
 
     @jit
     def run(p: IndexingParameters, first: Any, last: Any, state: Any) -> None:
-        # In variables: what is written might be the parameters, for all that LLVM knows.
+        # Read once: LLVM cannot know that the stores below do not write the parameters.
         size, columns, steps = long_at(p.sizes), p.columns, (p.column_step, p.index_step)
         index_bytes, signed, per_batch, batch_size = p.index_bytes, p.signed != 0, p.per_batch, p.batch_size
         indices_of, others, indexed_of = p.indices, p.other, p.indexed
@@ -179,7 +179,7 @@ def build_nonzero(width: int) -> TaskBody:
     @jit
     def search(p: NonzeroParameters, x: Any, target: Any) -> Any:
         """Writes the coordinates of a row's elements, and returns where the next ones go."""
-        # In variables: what is written might be the parameters, for all that LLVM knows.
+        # Read once: LLVM cannot know that the stores below do not write the parameters.
         outer, columns, step, mask, indices = p.dimensions - 1, p.columns, p.column, p.mask, p.indices
         size = (outer + 1) * _WORD_BYTES
         if outer == 1:

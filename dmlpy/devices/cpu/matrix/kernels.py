@@ -186,7 +186,7 @@ def add_pairs(builder: Any, x: Any, y: Any, z: Any) -> Any:
 
 @cache
 def _pairs(isa: Isa) -> Any:
-    """The intrinsic `pairs(low, high)`: of each lane both floats, rounded to BFLOAT16, to even ones of equally near numbers."""
+    """The intrinsic `pairs(low, high)`: of each lane both floats, rounded to BFLOAT16, ties to even."""
     simd = simd_of(isa)
     words = ir.VectorType(INDEX, isa.lanes)
 

@@ -82,7 +82,7 @@ def build_bfloat16_conversions(isa: Isa) -> TaskBody:
 
 
 def _conversions(floats_of: _Convert, narrow_of: _Convert, isa: Isa) -> TaskBody:
-    """The conversions of elements of 2 bytes to floats and back. A width of 2 is that of results that are none."""
+    """The conversions of elements of 2 bytes to floats and back; the width of a copy is that of its results."""
     to_narrow, to_floats = _converted_row(narrow_of, True, isa), _converted_row(floats_of, False, isa)
 
     @jit
@@ -198,7 +198,7 @@ def _tiles(width: int, side: int) -> Any:
 
 
 def _transposition(width: int, side: int) -> Any:
-    """The intrinsic `transpose(to, to_row, source, of_row)` of a tile, whose rows are each side by side."""
+    """The intrinsic `transpose(to, to_row, source, of_row)` of a tile, whose rows are contiguous."""
     kind = ir.VectorType(ir.IntType(8 * width), side)
     halves = [[at // 2 + at % 2 * side + half * side // 2 for at in range(side)] for half in range(2)]
     low, high = (ir.Constant(ir.VectorType(INDEX, side), lanes) for lanes in halves)

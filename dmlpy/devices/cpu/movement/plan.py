@@ -325,7 +325,7 @@ _PLACES = ("output_tensor", "input_tensor", "sequence_lengths_tensor")
 
 
 class ReversalParameters(UnitParameters):
-    """The parameters of the kernel. A tile is some of the groups: sequences whose elements lie side by side."""
+    """The parameters of the kernel. A tile is some of the groups: sequences whose elements are contiguous."""
 
     axes: Count = field("axes of the groups")
     table: Address = field(

@@ -53,7 +53,7 @@ def build_adam(stored: Storage, isa: Isa) -> TaskBody:
 
     @jit
     def update(p: AdamParameters, begin: Any, end: Any, state: Any) -> None:
-        # In variables: what is written might be the parameters, for all that LLVM knows.
+        # Read once: LLVM cannot know that the stores below do not write the parameters.
         x, m, v, g, y, first, second = p.x, p.first, p.second, p.gradient, p.y, p.new_first, p.new_second
         decay, rest, square_decay, square_rest = all_of(p.beta1), all_of(p.rest1), all_of(p.beta2), all_of(p.rest2)
         rate, epsilon = all_of(float_at(p.rate)), all_of(p.epsilon)

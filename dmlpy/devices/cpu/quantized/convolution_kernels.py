@@ -271,7 +271,7 @@ def _fill_bytes(target: Any, count: Any, value: Any) -> None:
 @jit
 def _copy_rows(p: DepthwiseByteParameters, source: Any, first_row: Any, target: Any) -> None:
     """Copies the rows that the windows of a tile read, as unsigned bytes, into a tile that holds padding."""
-    # In variables: what is written might be the parameters, for all that LLVM knows.
+    # Read once: LLVM cannot know that the stores below do not write the parameters.
     inside, flip, row_size, element_size, pitch = min(p.width, p.pitch - p.pad_x), p.input_flip, p.input_row, p.input_element, p.pitch
     y = first_row * p.stride_y - p.pad_y
     first, last, to = max(0, -y), min(p.tile_rows, p.height - y), target + p.pad_x

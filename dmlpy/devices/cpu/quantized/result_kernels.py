@@ -190,7 +190,7 @@ def _packed(builder: Any, isa: ByteIsa, whole: list[Any], offset: Any, of_pair: 
 
 
 def _rounded(builder: Any, isa: ByteIsa, value: Any) -> Any:
-    """The nearest integers, even ones where two are as near; the least integer where they need more than 32 bits."""
+    """The nearest integers, ties to even; the least integer where they need more than 32 bits."""
     if isa.lanes < 16:
         kind = ir.FunctionType(integers(isa), [value.type])
         return builder.call(declared(builder.module, kind, _ROUNDINGS[isa.lanes]), [value])
@@ -427,7 +427,7 @@ def row_results(output: Output, of_filters: bool, isa: ByteIsa) -> Any:
     @jit
     def finish(p: Any, row: Any, second: Any, total: Any, columns: Any, count: Any, bias: Any, target: Any) -> None:
         r = row_terms_at(row)
-        # In variables: what is written might be the terms, for all that LLVM knows.
+        # Read once: LLVM cannot know that the stores below do not write the terms.
         of_row, factor_of_row, zero_point, low, high = r.first, r.factor, r.zero_point, p.low, p.high
         if of_filters and second != 0:
             for vector in range(count):
@@ -563,7 +563,7 @@ def build_terms() -> TaskBody:
 
     def compute(parameters: Any, thread: Any, threads: Any, sync: Any, epoch: Any) -> None:
         p, uses_second = parameters_at(parameters), 0
-        # In variables: what is written might be the parameters, for all that LLVM knows.
+        # Read once: LLVM cannot know that the stores below do not write the parameters.
         row_terms, sums, terms, biases, bias_step, of_filters = p.row_terms, p.sums, p.terms, p.bias, p.bias_step, p.of_filters != 0
         right = _zero_at(p.right_zero, p.right_signed, p.right_shift) if of_filters else 0
         offset, fitting = 0 if p.output_signed != 0 else 128, 65025 * terms  # a product of differences is at most 255 * 255

@@ -71,7 +71,7 @@ def _in_place(layout: Layout, kind: Any, isa: Isa) -> TaskBody:
 
     @jit
     def run_units(p: GroupParameters, first: Any, last: Any, own: Any) -> None:
-        # In variables: what is written might be the parameters, for all that LLVM knows.
+        # Read once: LLVM cannot know that the stores below do not write the parameters.
         count, exclusive, x_step, y_step = p.entry_size, p.exclusive, width if is_row else p.x_entry, width if is_row else p.y_entry
         x_first, y_first = 0, 0
         if p.backward != 0:

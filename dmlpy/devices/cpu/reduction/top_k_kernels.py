@@ -271,7 +271,7 @@ def build_counted_top_k(flip: int) -> TaskBody:
 
     @jit
     def find(p: TopKParameters, x: Any, values: Any, indices: Any, counts: Any) -> None:
-        # In variables: what is written might be the parameters, for all that LLVM knows.
+        # Read once: LLVM cannot know that the stores below do not write the parameters.
         size, step, k, value_step, index_step, index_bytes = p.size, p.x_step, p.k, p.value_step, p.index_step, p.index_bytes
         for rank in range(RANKS):
             set_word(counts + 4 * rank, 0)
