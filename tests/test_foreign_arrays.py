@@ -57,6 +57,19 @@ class NoInterface:
         raise ValueError("no interface")
 
 
+class PageLocked:
+    """An array in page-locked memory of the host, as PyTorch's pinned tensors are."""
+
+    def __init__(self, array: Any, kind: int) -> None:
+        self._array, self._kind = array, kind
+
+    def __dlpack__(self, **asked: Any) -> Any:
+        return self._array.__dlpack__(**asked)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return self._kind, 0
+
+
 OBJECTS: dict[str, Callable[[], Any]] = {
     "strides of another rank": lambda: Interface(strides=(12,)),
     "sizes beyond memory": lambda: Interface(shape=(2**40, 2**40)),
@@ -130,6 +143,37 @@ def test_what_is_no_array_is_reported(taker: str) -> None:
         except Exception as error:
             pytest.fail(f"{name}: {type(error).__name__}: {error}")
         pytest.fail(f"{name}: accepted")
+
+
+@pytest.mark.parametrize(
+    ("given", "texts"),
+    [
+        ({"a": 1}, ["b is {'a': 1}, expected float32 [2, 3]"]),
+        (Raising((7, 0), BufferError("no memory")), ["b is <", "expected float32 [2, 3]", "on a DLPack device of type 7"]),
+    ],
+)
+def test_what_is_no_array_for_an_onnx_model_is_named(given: Any, texts: list[str]) -> None:
+    with pytest.raises(dml.BindError) as caught:
+        TAKERS["an ONNX model"]()(given)
+    assert len(caught.value.problems) == 1
+    assert all(text in str(caught.value) for text in texts)
+
+
+READ: dict[str, Callable[[Any], Any]] = {
+    "an input": lambda given: operator()(a_tensor=ONES, b_tensor=given).output_tensor,
+    "a graph": lambda given: dml.compile(graph(), "numpy")(a=ONES, b=given).output,
+    "dmlpy.eager": lambda given: eager.add(ONES, given),
+    "dmlpy.eager, first": lambda given: eager.add(given, ONES),
+    "dmlpy.nn": lambda given: nn.rnn(STEPS, given, RECURRENCE[:2, :2], device="numpy")[0],
+    "an ONNX model": lambda given: added().compile("numpy")(a=ONES, b=given)["y"],
+}
+
+
+@pytest.mark.parametrize("kind", [3, 11], ids=["CUDA", "ROCm"])
+@pytest.mark.parametrize("reader", READ)
+def test_page_locked_memory_is_read_as_all_of_the_hosts(reader: str, kind: int) -> None:
+    given = np.full((2, 3), 0.5, np.float32)
+    np.testing.assert_array_equal(READ[reader](PageLocked(given, kind)), READ[reader](given))
 
 
 @pytest.mark.parametrize(("given", "message"), [(np.ones((5, 3), np.float32), "of sizes [5, 3]"), (np.ones((2, 3)), "float64")])

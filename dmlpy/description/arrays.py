@@ -21,6 +21,10 @@ if TYPE_CHECKING:
 
 _byte_of = ctypes.c_char.from_buffer
 _TWO_BYTES = np.dtype("V2")
+_CPU = 1
+"""kDLCPU of dlpack.h."""
+_HOST_MEMORY = frozenset({_CPU, 3, 11})
+"""kDLCPU, kDLCUDAHost and kDLROCMHost: the host reads page-locked memory, such as that of PyTorch's pinned tensors, as any other."""
 _MASKED = "masked arrays are not supported: give what stands for masked elements, as by .filled(0)"
 
 
@@ -146,10 +150,13 @@ def _block(sizes: tuple[int, ...], itemsize: int, strides: tuple[int, ...]) -> t
 
 
 def dlpack_device(array: Any) -> tuple[int, int] | None:
-    """DLPack's number of the kind of memory where an array lies, and the device's number; None where the array does not say."""
+    """DLPack's number of the kind of memory where an array lies, and the device's number; None where the array does not say.
+
+    Page-locked memory of the host counts as any other of the host's: (1, 0).
+    """
     try:
         kind, number = array.__dlpack_device__()
-        return int(kind), int(number)
+        return (_CPU, 0) if kind in _HOST_MEMORY else (int(kind), int(number))
     except Exception:  # other libraries' code
         return None
 
@@ -162,8 +169,8 @@ def _foreign_view(array: Any) -> ArrayView | None:
     if interface is not None:
         return _cuda_view(array, interface)
     if hasattr(array, "__dlpack__"):
-        device_type = int(array.__dlpack_device__()[0]) if hasattr(array, "__dlpack_device__") else 1
-        if device_type != 1:
+        device_type = int(array.__dlpack_device__()[0]) if hasattr(array, "__dlpack_device__") else _CPU
+        if device_type not in _HOST_MEMORY:
             raise TypeError(f"its memory lies on a DLPack device of type {device_type}, without __cuda_array_interface__")
         if holds_bfloat16(array):
             return _host_view(bfloat16_array(array), array)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from onnx import TensorProto
 
-from dmlpy.description.arrays import dlpack_device, refuse_mask, resolved
+from dmlpy.description.arrays import dlpack_device, layout_of, refuse_mask, resolved
 from dmlpy.description.bfloat16_numbers import holds_bfloat16
 from dmlpy.description.coercion import brief
 from dmlpy.description.dlpack import bfloat16_array
@@ -53,11 +53,23 @@ def receive(name: str, value: Value, given: Any, device: Device) -> tuple[Any, l
     except Exception as error:  # other libraries' code
         found = f"a {brief(type(given))} whose memory cannot be read"
         return None, [Problem("onnx.inputs", name, found, value.summary(), (f"{type(error).__name__}: {error}",))]
+    if not isinstance(given, np.ndarray) and isinstance(array, np.ndarray) and array.dtype == object and not array.ndim:
+        return None, [Problem("onnx.inputs", name, brief(given), value.summary(), _unreadable(given))]
     if value.element == TensorProto.STRING and isinstance(array, np.ndarray) and array.dtype.hasobject:
         for index, element in enumerate(array.flat):
             if not isinstance(element, str):
                 return None, [Problem("onnx.inputs", name, f"{brief(element)} at element {index}", "texts")]
     return array, []
+
+
+def _unreadable(given: Any) -> tuple[str, ...]:
+    """Why the memory of another library's array cannot be read, as operators say it; nothing of an object that is no array."""
+    if hasattr(given, "__dlpack__"):
+        try:
+            layout_of(given)
+        except TypeError as error:
+            return (str(error),)
+    return ()
 
 
 def to_array(array: Any, device: Device) -> Any:
