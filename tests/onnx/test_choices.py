@@ -138,3 +138,15 @@ def test_an_index_passes_over_nan_at_any_level_and_in_any_type(operator: str, la
     plain = np.where(np.isnan(x), -np.inf, x) if operator == "ArgMax" else np.where(np.isnan(x), -np.inf, -x)
     expected = 6 - plain[:, ::-1].argmax(axis=1) if last else plain.argmax(axis=1)
     np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("operator", ["RNN", "GRU", "LSTM", "ReverseSequence"])
+def test_a_length_that_no_sequence_has_takes_all_steps(operator: str) -> None:
+    rng, element = np.random.default_rng(5), TensorProto.INT64 if operator == "ReverseSequence" else TensorProto.INT32
+    gates = {"RNN": 1, "GRU": 3, "LSTM": 4}.get(operator, 0)
+    weights = {name: rng.standard_normal((1, gates * 2, 2), np.float32) for name in "wr" if gates}
+    node = make_node(operator, ["x", *weights, *([""] if gates else []), "lengths"], ["y"], **({"hidden_size": 2} if gates else {}))
+    run = onnx.load(model([node], {"x": [4, 3, 2], "lengths": [3]}, ["y"], types={"lengths": element}, constants=weights)).compile("numpy")
+    x, dtype = rng.standard_normal((4, 3, 2), np.float32), np.int64 if operator == "ReverseSequence" else np.int32
+    found, expected = (run(x=x, lengths=np.array(lengths, dtype))["y"] for lengths in ([9, -3, 2], [4, 4, 2]))
+    np.testing.assert_array_equal(found, expected)

@@ -143,7 +143,7 @@ ROWS = {
     "hidden_size contradicts W": recurrent("GRU", 3, message=("hidden_size",), hidden_size=5),
     "one length for two samples": recurrent("LSTM", 4, None, np.int32([3]), message=("sequence_lens", "[2]")),
     "a length of 9 of 5 steps": recurrent("RNN", 1, None, np.int32([9, 2]), message=("sequence_lens", "9"), held=(4,)),
-    "one activation of two": recurrent("GRU", 3, message=("activations",), activations=["Sigmoid"]),
+    "one activation of two": recurrent("GRU", 3, message=("activations has 1 name, expected 2",), activations=["Sigmoid"]),
     "an unknown activation": recurrent("LSTM", 4, message=("activations", "Gelu"), activations=["Sigmoid", "Gelu", "Tanh"]),
     "an unknown direction": recurrent("RNN", 1, message=("direction",), direction="sideways"),
     "peepholes of 3": recurrent("LSTM", 4, None, None, None, None, normal(1, 3), message=("'P'", "[1, 3]", "[1, 12]")),
@@ -158,6 +158,10 @@ ROWS = {
     "more slices than axes": Row(
         "Slice", (normal(2, 3), integers(0, 0, 0), integers(1, 1, 1)), ("starts has 3 numbers", "[2, 3]"), held=(1, 2)
     ),
+    "an axis sliced twice": Row(
+        "Slice", (normal(2, 3), integers(0, 0), integers(1, 1), integers(1, -1)), ("axes is [1, -1]", "[2, 3] at most once"), held=(1, 2, 3)
+    ),
+    "pads that take more than there is": Row("Pad", (normal(2, 3), integers(0, -2, 0, -2)), ("pads is -2 and -2", "-3"), held=(1,)),
     "joined rows of other lengths": Row(
         "Concat",
         (normal(2, 3), normal(2, 4)),
@@ -212,9 +216,9 @@ ROWS = {
     "Squeeze of 2": Row("Squeeze", (normal(2, 3), integers(0)), ("axes", "2")),
     "DepthToSpace of 3 channels": Row("DepthToSpace", (normal(1, 3, 2, 2),), ("3",), {"blocksize": 2}),
     "reflection of 6 in 5": Row("Pad", (normal(5), integers(6, 0)), ("6",), {"mode": "reflect"}),
-    "a window that fits nowhere": Row("Conv", (normal(1, 3, 2, 9), normal(4, 3, 3, 3)), ("'X'", "[1, 3, 2, 9]", "3")),
+    "a window that fits nowhere": Row("Conv", (normal(1, 3, 2, 9), normal(4, 3, 3, 3)), ("'X'", "[1, 3, 2, 9]", "3 along axis 2")),
     "a dilated window that fits nowhere": Row(
-        "MaxPool", (normal(1, 3, 9, 4),), ("[1, 3, 9, 4]", "5"), {"kernel_shape": [3, 3], "dilations": [1, 2]}
+        "MaxPool", (normal(1, 3, 9, 4),), ("[1, 3, 9, 4]", "5 along axis 3"), {"kernel_shape": [3, 3], "dilations": [1, 2]}
     ),
     "a mean of nothing": Row("GlobalAveragePool", (normal(2, 3, 0, 2),), ("'X'", "[2, 3, 0, 2]")),
     "the determinant of [2, 3]": Row("Det", (normal(4, 2, 3),), ("'X'", "[4, 2, 3]")),
@@ -273,7 +277,13 @@ ROWS = {
     "Resize by too few": Row("Resize", (normal(1, 3), None, np.ones(3, np.float32)), ("'scales' has 3 numbers, expected 2",), held=(2,)),
     "a scale of another width": Row("LayerNormalization", (normal(2, 3), normal(4)), ("'Scale' is [4]", "[2, 3]")),
     "scales of other channels": Row("QuantizeLinear", (normal(2, 3), normal(2)), ("'y_scale' is [2], expected [3]", "axis 1 of [2, 3]")),
-    "a grid of other planes": Row("GridSample", (normal(1, 3, 4, 4), normal(1, 2, 2, 3)), ("'grid' is [1, 2, 2, 3]", "2 as the last size")),
+    "a grid for another image": Row(
+        "GridSample", (normal(2, 3, 4, 4), normal(1, 2, 2, 2)), ("'grid' is [1, 2, 2, 2], expected [2, 2, 2, 2]",)
+    ),
+    "boxes of fewer images": Row("RoiAlign", (normal(1, 1, 4, 4), normal(2, 4), integers(0)), ("'batch_indices' is [1], expected [2]",)),
+    "a grid of other planes": Row(
+        "GridSample", (normal(1, 3, 4, 4), normal(1, 2, 2, 3)), ("'grid' is [1, 2, 2, 3]", "expected [1, 2, 2, 2]")
+    ),
     "values of other steps": Row(
         "Attention", (normal(1, 2, 4, 8), normal(1, 2, 5, 8), normal(1, 2, 6, 8)), ("'V' is [1, 2, 6, 8]", "5 steps"), opset=23
     ),

@@ -18,7 +18,7 @@ from dmlpy.messages.problems import Problem
 from dmlpy.onnx.loading.elements import ELEMENTS, element_name, sizes_problem, type_string
 from dmlpy.onnx.loading.schemas import MICROSOFT, inputs_of
 from dmlpy.onnx.nodes import inference_guard, microsoft_sizes
-from dmlpy.onnx.nodes.equations import letters_of, terms_of
+from dmlpy.onnx.nodes.equations import equation_problems
 from dmlpy.onnx.nodes.microsoft_requirements import PASTS, part_problems, past_problems
 from dmlpy.onnx.nodes.ranks import rank_problems
 from dmlpy.onnx.nodes.windows import compute_windows, output_padding_problems, unpooled_sizes
@@ -215,9 +215,15 @@ def _check_quantization(node: Node) -> Iterator[Problem]:
 
 @_rule("GridSample")
 def _check_grid(node: Node) -> Iterator[Problem]:
-    if _is_known(node, 0, 1) and node.rank(1) and node.sizes(1)[-1] != node.rank(0) - 2:
-        expected = f"{node.rank(0) - 2} as the last size, a coordinate for each axis of a plane of {listed(node.sizes(0))}"
-        yield Problem("onnx.invalid", node.input_label(1), listed(node.sizes(1)), expected)
+    if _is_known(node, 0, 1):
+        images, wanted = listed(node.sizes(0)), (node.sizes(0)[0], *node.sizes(1)[1:-1], node.rank(0) - 2)
+        yield from _check_sizes(node, 1, wanted, f"a grid for each image of {images}, and a coordinate for each axis of a plane last")
+
+
+@_rule("RoiAlign")
+def _check_boxes_of_images(node: Node) -> Iterator[Problem]:
+    if _is_known(node, 1) and node.rank(1) == 2:
+        yield from _check_sizes(node, 2, node.sizes(1)[:1], f"the number of an image for each box of {listed(node.sizes(1))}")
 
 
 @_rule("AffineGrid")
@@ -369,7 +375,7 @@ def _check_space_to_depth(node: Node) -> Iterator[Problem]:
 
 @_rule("Pad")
 def _check_pads(node: Node) -> Iterator[Problem]:
-    """Two pads for each axis; where they reflect, less than its size."""
+    """Two pads for each axis, which leave elements of it; where they reflect, less than its size."""
     known = node.value(1).array is not None if node.has(1) else node.attribute("pads") is not None
     if not known or not _is_known(node, 0):
         return
@@ -381,12 +387,12 @@ def _check_pads(node: Node) -> Iterator[Problem]:
     if len(pads) != 2 * len(axes):
         yield Problem("onnx.invalid", "pads", plural(len(pads), "number"), f"{2 * len(axes)}, a start and an end for each axis")
         return
-    for place, axis in enumerate(axes if node.attribute("mode", "constant") == "reflect" else ()):
-        most = max(pads[place], pads[place + len(axes)])
-        if most > max(0, node.sizes(0)[axis] - 1):
-            yield Problem(
-                "onnx.invalid", "pads", str(most), f"at most {node.sizes(0)[axis] - 1}: axis {axis} of {listed(node.sizes(0))} is reflected"
-            )
+    for place, axis in enumerate(axes):
+        own, size, where = (pads[place], pads[place + len(axes)]), node.sizes(0)[axis], f"axis {axis} of {listed(node.sizes(0))}"
+        if sum(own) < -size:
+            yield Problem("onnx.invalid", "pads", f"{own[0]} and {own[1]}", f"at least {-size} together: {where}")
+        elif node.attribute("mode", "constant") == "reflect" and max(own) > max(0, size - 1):
+            yield Problem("onnx.invalid", "pads", str(max(own)), f"at most {size - 1}: {where} is reflected")
 
 
 @_rule("Expand")
@@ -451,10 +457,11 @@ def _check_windows(node: Node, lengths: Sequence[int]) -> Iterator[Problem]:
     """A window must not be larger than the padded dimension."""
     if node.attribute("auto_pad", "NOTSET").startswith("SAME"):
         return
-    for window in compute_windows(node, node.sizes(0)[2:], lengths).axes:
+    windows = compute_windows(node, node.sizes(0)[2:], lengths)
+    for axis, window in enumerate(windows.axes, 2 - windows.added):
         if (window.rounded_up if node.attribute("ceil_mode", 0) else window.positions) < 1:
-            expected = f"at least {window.extent} with the pads, which the window reaches over"
-            yield Problem("onnx.invalid", node.input_label(0), f"{listed(node.sizes(0))}, of which {window.size} are slid over", expected)
+            expected = f"at least {window.extent} along axis {axis} with the pads, which the window reaches over"
+            yield Problem("onnx.invalid", node.input_label(0), listed(node.sizes(0)), expected)
 
 
 @_rule("GlobalAveragePool", "GlobalMaxPool", "GlobalLpPool")
@@ -535,7 +542,7 @@ def _check_top_k(node: Node) -> Iterator[Problem]:
 
 @_rule("Slice", "DynamicSlice")
 def _check_slice(node: Node) -> Iterator[Problem]:
-    """Equal numbers of starts, ends, axes and steps, at most one for each axis, and no step of 0."""
+    """Equal numbers of starts, ends, axes and steps, at most one for each axis, no axis twice, and no step of 0."""
     names = ("starts", "ends", "axes", "steps")
     if len(node.inputs) > 1:
         held = {name: index for index, name in enumerate(names, 1) if node.has(index) and node.value(index).array is not None}
@@ -549,23 +556,13 @@ def _check_slice(node: Node) -> Iterator[Problem]:
         yield Problem("onnx.invalid", "starts", found, "as many of each other")
     elif _is_known(node, 0) and (most := max(lengths.values(), default=0)) > node.rank(0):
         yield Problem("onnx.invalid", "starts", plural(most, "number"), f"at most one for each axis of {listed(node.sizes(0))}")
+    elif _is_known(node, 0) and len({node.axis(axis, node.rank(0)) for axis in known.get("axes", ())}) < lengths.get("axes", 0):
+        yield Problem("onnx.invalid", "axes", listed(known["axes"]), f"each axis of {listed(node.sizes(0))} at most once")
     if 0 in known.get("steps", ()):
         yield Problem("onnx.invalid", "steps", listed(known["steps"]), "steps other than 0")
 
 
-@_rule("Einsum")
-def _check_equation(node: Node) -> Iterator[Problem]:
-    """An equation that its grammar has, which raises, and where the sizes are known, one for these inputs."""
-    if not _is_known(node, *range(len(node.inputs))):
-        terms_of(node)
-        return
-    seen: dict[str, tuple[int, int]] = {}
-    for index, term in enumerate(letters_of(node)[0]):
-        for letter, size in zip(term, node.sizes(index), strict=True):
-            first, earlier = seen.setdefault(letter, (size, index)) if size != 1 else (size, index)
-            if first != size:
-                expected = f"{first} along {'...' if letter.isdigit() else letter!r}, as input {earlier} has"
-                yield Problem("onnx.invalid", node.input_label(index), listed(node.sizes(index)), expected)
+_rule("Einsum")(equation_problems)
 
 
 @_rule("Scan")

@@ -1,11 +1,16 @@
-"""The equations of Einsum: their grammar, and the letters of each input."""
+"""The equations of Einsum: their grammar, the letters of each input, and problems of inputs that do not fit."""
 
 from __future__ import annotations
 
 import re
 from typing import TYPE_CHECKING
 
+from dmlpy.messages.naming import listed
+from dmlpy.messages.problems import Problem
+
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from dmlpy.onnx.nodes.node import Node
 
 _ELLIPSIS = "0123456789"
@@ -53,3 +58,17 @@ def letters_of(node: Node) -> tuple[list[str], str]:
     whole = "".join(spelled)
     once = sorted(letter for letter in set(whole) if letter.isalpha() and whole.count(letter) == 1)
     return spelled, digits + "".join(once)
+
+
+def equation_problems(node: Node) -> Iterator[Problem]:
+    """An equation that its grammar has, which raises, and where the sizes are known, one for these inputs."""
+    if not all(node.has(index) and node.value(index).is_static for index in range(len(node.inputs))):
+        terms_of(node)
+        return
+    seen: dict[str, tuple[int, int]] = {}
+    for index, term in enumerate(letters_of(node)[0]):
+        for letter, size in zip(term, node.sizes(index), strict=True):
+            first, earlier = seen.setdefault(letter, (size, index)) if size != 1 else (size, index)
+            if first != size:
+                expected = f"{first} along {'...' if letter.isdigit() else letter!r}, as input {earlier} has"
+                yield Problem("onnx.invalid", node.input_label(index), listed(node.sizes(index)), expected)

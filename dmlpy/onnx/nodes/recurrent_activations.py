@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from dmlpy.messages.naming import plural
+
 if TYPE_CHECKING:
     from dmlpy.onnx.nodes.node import Node
     from dmlpy.operators.activation import ActivationDesc
@@ -15,7 +17,10 @@ def parse_activations(node: Node, cell: str, directions: int) -> list[Activation
 
     spelled = {name.lower(): name for name in ONNX_ACTIVATIONS}
     given = node.attributes.get("activations") or ONNX_DEFAULTS[cell] * directions
-    if any(name.lower() not in spelled for name in given) or len(given) != len(ONNX_DEFAULTS[cell]) * directions:
+    if any(name.lower() not in spelled for name in given):
         raise node.invalid("activations", *ONNX_ACTIVATIONS)
+    if len(given) != (wanted := len(ONNX_DEFAULTS[cell]) * directions):
+        expected = f"{wanted}, {len(ONNX_DEFAULTS[cell])} for each of {plural(directions, 'direction')}"
+        raise node.refusal("onnx.invalid", "activations", plural(len(given), "name"), expected)
     names = [spelled[name.lower()] for name in given]
     return onnx_activations(names, node.attribute("activation_alpha", ()), node.attribute("activation_beta", ()))
