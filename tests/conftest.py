@@ -116,6 +116,17 @@ def untrusted_models(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ErrorPolicy, "propagate_unexpected", False)
 
 
+@pytest.fixture
+def removed_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The current folder is one that has been removed since the process entered it."""
+    if os.name == "nt":
+        pytest.skip("Windows does not remove the current folder of a process")
+    folder = tmp_path / "removed"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    folder.rmdir()
+
+
 @pytest.fixture(scope="session", autouse=True)
 def _own_kernel_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Kernels that the product compiles in tests do not go to the user's cache; those for CPUs are compiled without optimisations.

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from dmlpy.messages.naming import printable
+from dmlpy.system.files import current_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -144,5 +145,7 @@ def _artifact(path: Path) -> dict[str, str]:
 
 def _relative(path: Path) -> Path | None:
     """The path from the current directory; None if the file is not below it."""
-    absolute, here = path.absolute(), Path.cwd()
+    if (here := current_folder()) is None:
+        return None
+    absolute = path.absolute()
     return absolute.relative_to(here) if absolute.is_relative_to(here) and ".." not in absolute.parts else None

@@ -11,7 +11,7 @@ import numpy as np
 
 from dmlpy.description.coercion import brief
 from dmlpy.messages.problems import DescError, Problem
-from dmlpy.system.files import kind_of, replacing, status
+from dmlpy.system.files import current_folder, kind_of, replacing, status
 
 if TYPE_CHECKING:
     import os
@@ -41,8 +41,8 @@ class Folders:
     @classmethod
     def of(cls, model: Path, input_path: Path | None = None, output_path: Path | None = None) -> Folders:
         """The folders of a model file, as changed by the command line's options."""
-        here = Path.cwd()
-        return cls((input_path or model.parent, here), output_path or here)
+        here = current_folder()
+        return cls((input_path or model.parent, *([] if here is None else [here])), output_path or here or Path())
 
     def source(self, name: str, member: str) -> Path:
         """The file that a `sourcePath` names; `member` is that member's path in its part.
@@ -71,7 +71,11 @@ class Folders:
         Raises:
             DescError: it is outside the output folder, or is not a regular file: a folder, a pipe, a device.
         """
-        root = self.output.resolve()
+        try:
+            root = self.output.resolve()
+        except FileNotFoundError:
+            found = f"{brief(name)}, below the current folder, which has been removed"
+            raise refuse("file.missing", "targetPath", found, "an output folder", remedy="give --output_path") from None
         path = _below(root, name, "targetPath")
         if not path.is_relative_to(root) or path == root:
             found = f"{brief(name)}, outside the output folder"

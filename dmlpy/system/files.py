@@ -10,11 +10,11 @@ import os
 import secrets
 import stat
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
 _MAY_BE_SPARSE = 1 << 28
 """Files of this many bytes are read whatever the disk holds of them."""
@@ -22,6 +22,14 @@ _MOST_HOLES = 8
 """How many times larger a longer file may be than what the disk holds of it: file systems that compress do not do better with weights."""
 _BLOCK = 512
 """Bytes of a block, as `stat` counts them."""
+
+
+def current_folder() -> Path | None:
+    """The current folder; None if it has been removed."""
+    try:
+        return Path.cwd()
+    except FileNotFoundError:
+        return None
 
 
 def opened(path: Path) -> BinaryIO:

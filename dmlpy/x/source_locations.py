@@ -8,6 +8,8 @@ from contextvars import ContextVar
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from dmlpy.system.files import current_folder
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -61,5 +63,7 @@ def caller_location() -> str:
 def _display_path(file: str) -> str:
     """The file as a message names it: relative to the current folder if it lies below, else with its folder's name."""
     path = Path(file)
-    here = Path.cwd()
-    return str(path.relative_to(here) if path.is_relative_to(here) else Path(*path.parts[-2:]) if path.is_absolute() else path)
+    here = current_folder()
+    if here is not None and path.is_relative_to(here):
+        return str(path.relative_to(here))
+    return str(Path(*path.parts[-2:]) if path.is_absolute() else path)

@@ -109,6 +109,13 @@ def test_sarif_of_valid_files_and_of_files_elsewhere(files: dict[str, Path], tmp
     assert artifact["location"] == {"uri": (tmp_path / files["wrong"]).as_uri()}
 
 
+@pytest.mark.usefixtures("removed_folder")
+def test_sarif_names_the_whole_path_where_the_current_folder_is_removed(tmp_path: Path) -> None:
+    (tmp_path / "wrong.json").write_text("{", encoding="utf-8")
+    log = json.loads(as_sarif([check_file(tmp_path / "wrong.json")]))
+    assert log["runs"][0]["artifacts"][0]["location"] == {"uri": (tmp_path / "wrong.json").as_uri()}
+
+
 def test_the_schema_of_this_test_refuses_what_sarif_refuses(files: dict[str, Path]) -> None:
     log = json.loads(check("--format", "sarif", files["wrong"])[1])
     for change in (

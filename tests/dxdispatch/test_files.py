@@ -150,6 +150,15 @@ def test_struct_of_mixed_values_is_packed(tmp_path: Path) -> None:
     assert (tmp_path / "x.dat").read_bytes() == wanted + bytes(3)
 
 
+@pytest.mark.usefixtures("removed_folder")
+def test_a_model_runs_where_the_current_folder_is_removed(tmp_path: Path) -> None:
+    assert printed(tmp_path, initialValuesDataType="FLOAT32", initialValues=[1.5, -2]) == "1.5, -2"
+    data = resource_model(initialValuesDataType="FLOAT32", initialValues=[1.5])
+    data["commands"] = [{"type": "writeFile", "resource": "x", "targetPath": "x.dat"}]
+    with pytest.raises(ModelError, match=r"(?s)below the current folder, which has been removed.*--output_path"):
+        lines_of(write(tmp_path, data))
+
+
 def test_memory_around_the_data_is_zero(tmp_path: Path) -> None:
     data = resource_model(initialValuesDataType="FLOAT16", initialValues=[1, 2, 3], initialValuesOffsetInBytes=4, sizeInBytes=16)
     data["commands"] = [{"type": "writeFile", "resource": "x", "targetPath": "deep/er/x.bin"}]

@@ -231,6 +231,14 @@ def test_a_file_elsewhere_is_named_with_its_folder(tmp_path: Path) -> None:
     assert str(caught.value).startswith(f"gemm at {Path('nets', 'net.py')}:7: ")
 
 
+@pytest.mark.usefixtures("removed_folder")
+def test_a_script_runs_where_the_current_folder_is_removed(tmp_path: Path) -> None:
+    (tmp_path / "net.py").write_text(SCRIPT.format(end="x.gemm(y, y)"))
+    with pytest.raises(dml.DescError) as caught:
+        runpy.run_path(str(tmp_path / "net.py"))
+    assert str(caught.value).startswith(f"gemm at {Path(tmp_path.name, 'net.py')}:7: ")
+
+
 # Graphs of expressions
 
 
