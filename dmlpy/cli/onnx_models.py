@@ -61,7 +61,8 @@ def check_onnx(
         )
         return Report(path, None if is_unreadable(problems) else "ONNX model", level, None, (Finding("", problems),)), None
     findings = tuple(Finding(f"node {node.name!r} ({node.op_type})", node.problems) for node in found.fallbacks)
-    return Report(path, "ONNX model", level, None if findings else found.lowest_level, findings), found
+    wrong = (Finding("", found.contradicted, severity="warning"),) if found.contradicted else ()
+    return Report(path, "ONNX model", level, None if findings else found.lowest_level, findings, wrong), found
 
 
 def as_json(outcomes: Sequence[tuple[Report, ModelReport | None]]) -> str:

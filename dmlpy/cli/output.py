@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -52,10 +53,14 @@ def write_trace(path: Path, profiles: Iterable[Profile]) -> None:
 def report_errors(status: int = 1) -> Iterator[None]:
     """Reports dmlpy's errors, and optional packages that are missing, on stderr without a traceback; ends with an exit status.
 
+    Python's warnings are printed there as those of the command.
+
     The status is 2 if a file cannot be read or a package is missing. Give 2 as the status where only the command can be wrong.
     """
     try:
-        yield
+        with warnings.catch_warnings():
+            warnings.showwarning = lambda message, *_: warn(f"warning: {message}")
+            yield
     except dmlpy.DmlError as error:
         from dmlpy.dxdispatch.report import is_unreadable
 

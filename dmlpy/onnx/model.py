@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import TYPE_CHECKING, Any
 
 from dmlpy.description.enums import ExecutionFlags
@@ -91,6 +92,9 @@ class Model(LoweredModel):
     ) -> CompiledModel:
         """Compiles the model; dynamic sizes are compiled for the inputs of each call.
 
+        A warning lists the sizes that the file declares for outputs and other values, and that these do not have; `report` has those of
+        models with dynamic sizes, too.
+
         Args:
             device: as for `dmlpy.compile`.
             feature_level: as for `dmlpy.compile`: nodes that need a higher level run on the host.
@@ -104,5 +108,10 @@ class Model(LoweredModel):
         """
         from dmlpy.onnx.runtime.compiled import CompiledModel
 
+        level = parse_level(feature_level)
         with collections_paused():
-            return CompiledModel(self, device, parse_level(feature_level), flags, fuse=fuse, keep_bytes=keep_bytes)
+            compiled = CompiledModel(self, device, level, flags, fuse=fuse, keep_bytes=keep_bytes)
+        if contradicted := self.known_contradictions(level):
+            wrong = "; ".join(f"{problem.sentence()}, expected {problem.expected}" for problem in contradicted)
+            warnings.warn(f"{self.name}: the file is wrong, and the model runs: {wrong}", stacklevel=2)
+        return compiled

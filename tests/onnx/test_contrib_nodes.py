@@ -32,7 +32,7 @@ def loaded(
     node = helper.make_node(operator, names, [*results], name="node", domain="com.microsoft")
     node.attribute.extend(helper.make_attribute(name, value) for name, value in attributes.items())
     arrays = {name: array for name, array in given.items() if array is not None}
-    types = {name: helper.np_dtype_to_tensor_dtype(array.dtype) for name, array in arrays.items()} | results
+    types = {name: helper.np_dtype_to_tensor_dtype(array.dtype) for name, array in arrays.items()} | (outputs or {})
     sizes = {name: array.shape for name, array in arrays.items() if name not in known}
     constants = {name: arrays[name] for name in known}
     return onnx.load(model([node], sizes, [*results], types=types, constants=constants, domains=MICROSOFT))

@@ -90,6 +90,12 @@ REFUSED: list[tuple[str, Callable[[ModelProto], object], str, str]] = [
         "from opset 23 on",
     ),
     ("an unknown operator", lambda built: setattr(built.graph.node[0], "op_type", "MatMull"), "onnx.operator", "MatMull"),
+    (
+        "an operator of dmlpy's own domain",
+        lambda built: built.graph.node.append(make_node("QLinearAdd", ["x"] * 8, ["q"], domain="dmlpy")),
+        "onnx.operator",
+        "'dmlpy.QLinearAdd', expected an operator of another domain",
+    ),
     ("an input too few", lambda built: built.graph.node[0].input.pop(), "onnx.count", "product.inputs is 1, expected 2"),
     (
         "an attribute of another type",

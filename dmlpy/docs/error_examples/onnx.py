@@ -19,7 +19,10 @@ def made_of(*nodes: NodeProto, types: Mapping[str, int] | None = None, opset: in
     """A model whose outputs are those of its last node."""
     known = types or {}
     given = [helper.make_tensor_value_info(name, known.get(name, TensorProto.FLOAT), sizes) for name, sizes in inputs.items()]
-    results = [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in nodes[-1].output]
+    results = [
+        helper.make_tensor_value_info(name, known[name], None) if name in known else helper.make_empty_tensor_value_info(name)
+        for name in nodes[-1].output
+    ]
     return helper.make_model(helper.make_graph(nodes, "model", given, results), opset_imports=[helper.make_opsetid("", opset)])
 
 
@@ -51,6 +54,11 @@ def onnx_count() -> Any:
 def onnx_cpu_preferred() -> Any:
     shape, size = helper.make_node("Shape", ["x"], ["s"]), helper.make_node("ReduceProd", ["s"], ["y"])
     return reasons(made_of(shape, size, x=["n", 3]), like="onnxruntime")
+
+
+@shows("onnx.declared")
+def onnx_declared() -> Any:
+    return reasons(made_of(relu, types={"y": TensorProto.INT32}, x=[2, 3]))
 
 
 @shows("onnx.dynamic")

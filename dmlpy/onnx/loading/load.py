@@ -24,13 +24,14 @@ from dmlpy.onnx.loading.model_size import count_model_nodes, measure_model, memo
 from dmlpy.onnx.loading.node_order import with_sorted_nodes
 from dmlpy.onnx.loading.separate_weights import SeparateWeights, read_model
 from dmlpy.onnx.loading.stored_weights import LEAST_STORED, StoredWeight, WeightFile
+from dmlpy.onnx.loading.values import value_from_proto
 from dmlpy.system import forks
 from dmlpy.system.other_formats import other_format
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping
 
-    from dmlpy.onnx.loading.values import Array
+    from dmlpy.onnx.loading.values import Array, Value
 
 MAX_BYTES = (1 << 31) - 1
 """The most bytes of a model's file, protobuf's limit; larger weights are external data."""
@@ -123,6 +124,11 @@ class LoadedModel:
     def types(self) -> dict[str, TypeProto]:
         graph = self.proto.graph
         return {item.name: item.type for item in (*graph.value_info, *graph.input, *graph.output)}
+
+    @cached_property
+    def declared(self) -> dict[str, Value]:
+        """The values that the file declares, by name."""
+        return {name: value_from_proto(name, proto) for name, proto in self.types.items()}
 
     def array(self, tensor: TensorProto | SparseTensorProto) -> Array:
         """The elements of a tensor of the model, read from its file of external data if it has one; a sparse one is made dense.

@@ -13,7 +13,7 @@ from dmlpy.messages.problems import MAX_PROBLEMS, Problem
 from dmlpy.onnx.loading import tensors
 from dmlpy.onnx.loading.elements import ELEMENTS, sizes_problem
 from dmlpy.onnx.loading.limits import MAX_NAME, OPERANDS, Limits, ModelSize, limit_problem, most_bytes, most_nodes
-from dmlpy.onnx.loading.schemas import attributes_of, first_opsets, inputs_of, operators_of, schema_of
+from dmlpy.onnx.loading.schemas import OWN, attributes_of, first_opsets, inputs_of, operators_of, schema_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -295,6 +295,9 @@ class _Graphs:
         domain = domain_of(node.domain)
         function = (domain, node.op_type, node.overload) in self.functions
         yield from _call_problems(node, self.functions, place)
+        if domain == OWN and not function:
+            expected = f"an operator of another domain: dmlpy puts those of {OWN} into the place of a model's nodes, and reads none"
+            yield Problem("onnx.operator", place, brief(f"{OWN}.{node.op_type}"), expected)
         if domain == "" and "" not in self.opsets:
             yield Problem("onnx.opset", place, "an operator of ONNX", "a version of ONNX's operators in opset_import")
         opset = self.opsets.get(domain, 1)

@@ -15,7 +15,7 @@ MICROSOFT = "com.microsoft"
 LEARNING = "ai.onnx.ml"
 """ONNX's domain of classical machine learning."""
 OWN = "dmlpy"
-"""The domain of operators that dmlpy puts into the place of a model's nodes, and that no other domain has."""
+"""The domain of operators that dmlpy puts into the place of a model's nodes, and that no other domain has. Files may not use it."""
 
 
 @cache

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from dmlpy.description.enums import FeatureLevel
     from dmlpy.graphs import Graph
+    from dmlpy.messages.problems import Problem
     from dmlpy.onnx.loading.load import LoadedModel
     from dmlpy.onnx.loading.values import Value
 
@@ -55,6 +56,10 @@ class LoweredModel:
         if level not in self._lowerings:
             self._lowerings[level] = Lowering.of(self.loaded, self.given, level)
         return self._lowerings[level]
+
+    def known_contradictions(self, feature_level: FeatureLevel) -> tuple[Problem, ...]:
+        """Sizes that the file declares and the values do not have, if the model was lowered at this level."""
+        return self._lowerings[feature_level].contradicted if feature_level in self._lowerings else ()
 
     def with_inputs(self, inputs: Mapping[str, Sequence[int | None]]) -> Self:
         """The model with the sizes of its inputs in one run; None leaves a size dynamic."""

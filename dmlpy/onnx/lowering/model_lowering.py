@@ -27,7 +27,7 @@ from dmlpy.onnx.lowering.node_records import NodeRecord
 from dmlpy.onnx.lowering.passed_values import uncopied_values
 from dmlpy.onnx.lowering.programs import build_program
 from dmlpy.onnx.lowering.rules import find_rule
-from dmlpy.onnx.lowering.shape_inference import infer_outputs
+from dmlpy.onnx.lowering.shape_inference import declared_size_problems, infer_outputs
 from dmlpy.onnx.lowering.stages import GraphStage, HostStage, Stage
 from dmlpy.onnx.nodes import checks
 from dmlpy.onnx.nodes.node import Node, NotLowered
@@ -90,6 +90,7 @@ class Lowering:
         records: the result of lowering each node, in execution order.
         inputs: the inputs of the model, by name.
         outputs: the outputs of the model, by the model's names.
+        contradicted: sizes that the file declares and that the values do not have; empty where sizes are symbolic.
         uncopied: values that no graph can copy to its outputs at this level, with the problems: their nodes belong on the host.
         budget: the remainder of the model's limits.
     """
@@ -103,7 +104,10 @@ class Lowering:
     records: list[NodeRecord] = field(default_factory=list)
     inputs: dict[str, Value] = field(default_factory=dict)
     outputs: dict[str, Value] = field(default_factory=dict)
+    contradicted: tuple[Problem, ...] = ()
     uncopied: Mapping[str, Sequence[Problem]] = field(default_factory=dict)
+    _declared: Mapping[str, Value] = field(default_factory=dict)
+    """The values that the file declares, of a lowering of the whole model: nodes alone may be lowered in another type."""
     _names: dict[str, int] = field(default_factory=dict)
     _first_records: dict[str, int] = field(default_factory=dict)
     _changes: list[tuple[int, tuple[int, ...] | None]] = field(default_factory=list)
@@ -132,6 +136,7 @@ class Lowering:
         cls, model: LoadedModel, inputs: Mapping[str, Value], level: FeatureLevel, uncopied: Mapping[str, Sequence[Problem]]
     ) -> Self:
         made = cls(model, level, inputs=dict(inputs), uncopied=uncopied)
+        made._declared = model.declared
         scope = dict(inputs)
         for name in inputs:
             made.unique_name(name)
@@ -143,6 +148,8 @@ class Lowering:
 
             nodes = join_chains(model)
         made.lower_nodes(nodes, scope, "", model.opsets)
+        if not are_symbolic():
+            made.contradicted = tuple(declared_size_problems(model.declared, scope))
         made.outputs = {item.name: made.assemble_sequence(scope[item.name]) for item in model.proto.graph.output}
         return made
 
@@ -232,7 +239,8 @@ class Lowering:
             node = node.changed(problems=problems)
         found = infer_outputs(node, opsets, {} if prefix else self.model.types, proto.output)
         node = node.changed(outputs=tuple(value and self._resolve_empty(value) for value in found))
-        wrong = () if problems else tuple(checks.size_problems(node))
+        stated = {} if prefix else self._declared
+        wrong = () if problems else (*checks.size_problems(node), *checks.declared_type_problems(node, stated, proto.output))
         return node.changed(problems=wrong) if wrong else node
 
     def _resolve_empty(self, value: Value) -> Value:

@@ -36,8 +36,10 @@ def build_report(model: LoweredModel, level: FeatureLevel, like: Like) -> Report
     inputs = model.inputs
     if like == "dmlpy":
         sized, sizes = _with_candidate_sizes(model, level)
-        return _report_of(sized, sizes, inputs, level, like)  # as in a call, where all sizes are known
-    found = _with_invalid_nodes(_report_of(model, {}, inputs, level, like), model.interpretation(level))
+        found = _report_of(sized, sizes, inputs, level, like)  # as in a call, where all sizes are known
+        return replace(found, contradicted=model.interpretation(level).contradicted)  # whatever sizes are chosen
+    own = model.interpretation(level)
+    found = replace(_with_invalid_nodes(_report_of(model, {}, inputs, level, like), own), contradicted=own.contradicted)
     if not found.open_sizes:
         return found
     sized, sizes = _with_candidate_sizes(model, level)

@@ -62,6 +62,7 @@ class Report:
         memory_bytes: the bytes of scratch that the graphs need, of which one runs at a time; None where no graph is planned.
         work: the arithmetic and the memory traffic of each node, by its name.
         borders: what is copied between DirectML and the host.
+        contradicted: sizes that the file declares for outputs or other values, and that these do not have; the model runs with the latter.
         sized: the report with sizes chosen for open ones, for `onnxruntime`, which otherwise recompiles nodes; None if there are none.
     """
 
@@ -79,6 +80,7 @@ class Report:
     memory_bytes: int | None
     work: Mapping[str, Work]
     borders: tuple[Border, ...]
+    contradicted: tuple[Problem, ...] = ()
     sized: Report | None = None
 
     @property
@@ -174,6 +176,7 @@ class Report:
             "outputs": {name: value.summary() for name, value in self.outputs.items()},
             "tried_sizes": dict(self.tried),
             "partitions": [{"place": part.place, "nodes": list(part.nodes)} for part in self.partitions],
+            "contradicted": [problem.to_dict() for problem in self.contradicted],
             "borders": [asdict(border) for border in self.borders],
             "causes": [
                 {

@@ -28,6 +28,8 @@ _COUNTED: Mapping[Placement, str] = {
 }
 _MOST_BORDERS = 3
 """The most borders that are listed."""
+_MOST_CONTRADICTED = 3
+"""The most wrong declarations that are listed."""
 
 
 def summary_lines(report: ReportView) -> list[str]:
@@ -51,6 +53,7 @@ def _lines(report: ReportView) -> Iterator[str]:
     yield f"weights      {show_bytes(report.weight_bytes)}"
     if report.memory_bytes is not None:
         yield f"memory       {show_bytes(report.memory_bytes)} between the nodes"
+    yield from _contradicted(report)
     yield from _open_sizes(report)
     yield f"likely cause {_likely_cause(report)}"
 
@@ -119,6 +122,13 @@ def _levels(report: ReportView) -> Iterator[str]:
     yield f"level        {level}"
     if report.missing_level:
         yield f"             {plural(len(report.missing_level), 'node')} of them not at {report.feature_level}"
+
+
+def _contradicted(report: ReportView) -> Iterator[str]:
+    if report.contradicted:
+        left = len(report.contradicted) - _MOST_CONTRADICTED
+        told = [f"{problem.sentence()}, expected {problem.expected}" for problem in report.contradicted[:_MOST_CONTRADICTED]]
+        yield f"declared     the file is wrong, and the model runs: {'; '.join([*told, *([f'{left} more'] if left > 0 else [])])}"
 
 
 def _open_sizes(report: ReportView) -> Iterator[str]:

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     import graphviz
 
     from dmlpy.description.enums import FeatureLevel
+    from dmlpy.messages.problems import Problem
     from dmlpy.messages.tables import Table
     from dmlpy.onnx.lowering.node_records import NodeRecord
     from dmlpy.onnx.reporting.causes import Cause
@@ -52,6 +53,9 @@ class ReportView(Protocol):
 
     @property
     def borders(self) -> Sequence[Border]: ...
+
+    @property
+    def contradicted(self) -> Sequence[Problem]: ...
 
     @property
     def open_sizes(self) -> Sequence[str]: ...

@@ -28,7 +28,7 @@ def model(
         inputs: the sizes of the inputs by name, with symbols for those that are open; None for an unknown rank.
         outputs: the names of the outputs.
         opset: the version of ONNX's operators.
-        types: the element types of inputs and outputs that are not FLOAT, by name.
+        types: the element types of inputs that are not FLOAT, and of outputs that the file declares, by name.
         constants: initializers by name.
         domains: versions of other domains.
     """
@@ -41,7 +41,7 @@ def model(
         list(nodes),
         "small",
         [described(name, sizes) for name, sizes in inputs.items()],
-        [described(name, None) for name in outputs],
+        [described(name, None) if name in known else helper.make_empty_tensor_value_info(name) for name in outputs],
         [numpy_helper.from_array(np.asarray(array), name) for name, array in (constants or {}).items()],
     )
     imports = [helper.make_opsetid("", opset), *(helper.make_opsetid(name, version) for name, version in (domains or {}).items())]

@@ -48,7 +48,8 @@ class StoredNode:
         node = helper.make_node(self.operator, given, results, name="node", domain=self.domain, **self.attributes)
         arrays = {f"x{index}": array for index, array in self.inputs.items()}
         types = {name: helper.np_dtype_to_tensor_dtype(array.dtype) for name, array in arrays.items()}
-        types |= {f"y{index}": helper.np_dtype_to_tensor_dtype(array.dtype) for index, array in self.outputs.items()}
+        # Of ONNX's own operators the types follow from the node: the results have numbers for truth values.
+        types |= {f"y{index}": helper.np_dtype_to_tensor_dtype(array.dtype) for index, array in self.outputs.items() if self.domain}
         inputs = {name: array.shape for name, array in arrays.items() if int(name[1:]) not in self.known}
         constants = {name: arrays[name] for name in arrays if name not in inputs}
         domains = {"com.microsoft": 1, "ai.onnx.ml": 1}

@@ -1,0 +1,97 @@
+"""Sizes and types that a model's file declares for outputs and other values, against those that its nodes make.
+
+ONNX Runtime refuses wrong types, warns of wrong sizes, and runs with those that the nodes make.
+"""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from onnx import ModelProto, TensorProto, helper
+from onnx.helper import make_node, make_tensor_value_info
+from typer.testing import CliRunner
+
+import dmlpy as dml
+from dmlpy import onnx
+from dmlpy.cli.main import app
+
+Declared = tuple[int, list[Any] | None]
+RIGHT: Declared = (TensorProto.FLOAT, [2, 3])
+SIZES: list[tuple[str, Declared, Declared, str | None]] = [
+    ("right", RIGHT, RIGHT, None),
+    ("no sizes", (TensorProto.FLOAT, None), (TensorProto.FLOAT, None), None),
+    ("open sizes", (TensorProto.FLOAT, ["n", -1]), (TensorProto.FLOAT, [None, 3]), None),
+    ("an output of another size", RIGHT, (TensorProto.FLOAT, [2, 5]), "declared size of 'y' is [2, 5], expected [2, 3]"),
+    ("an output of another rank", RIGHT, (TensorProto.FLOAT, [6]), "declared size of 'y' is [6], expected [2, 3]"),
+    ("an open and a wrong one", RIGHT, (TensorProto.FLOAT, ["n", 4]), "declared size of 'y' is [n, 4], expected [2, 3]"),
+    ("another value of another size", (TensorProto.FLOAT, [2, 7]), RIGHT, "declared size of 't' is [2, 7], expected [2, 3]"),
+]
+TYPES = {
+    "output": (RIGHT, (TensorProto.INT64, [2, 3]), "Neg_1.declared type of 'y' is int64, expected float32"),
+    "another value": ((TensorProto.FLOAT16, None), RIGHT, "Relu_0.declared type of 't' is float16, expected float32"),
+}
+
+
+def declaring(between: Declared, output: Declared, rows: int | str = 2) -> ModelProto:
+    graph = helper.make_graph(
+        [make_node("Relu", ["x"], ["t"]), make_node("Neg", ["t"], ["y"])],
+        "small",
+        [make_tensor_value_info("x", TensorProto.FLOAT, [rows, 3])],
+        [make_tensor_value_info("y", *output)],
+        value_info=[make_tensor_value_info("t", *between)],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
+
+
+@pytest.mark.parametrize(("between", "output", "text"), [row[1:] for row in SIZES], ids=[row[0] for row in SIZES])
+def test_wrong_sizes_are_told_and_the_model_runs(between: Declared, output: Declared, text: str | None) -> None:
+    loaded = onnx.load(declaring(between, output))
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        compiled = loaded.compile("numpy")
+    x = np.arange(-3, 3, dtype=np.float32).reshape(2, 3)
+    np.testing.assert_array_equal(compiled(x=x)["y"], -np.maximum(x, 0))
+    for like in ("dmlpy", "onnxruntime"):
+        report = loaded.report(like=like)
+        assert all(node.where == "directml" for node in report.nodes)
+        assert [problem.code for problem in report.contradicted] == ["onnx.declared"] * (text is not None)
+        assert ("\ndeclared " in str(report)) == (text is not None)
+        assert text is None or text in str(report)
+    assert len(caught) == (text is not None)
+    assert text is None or text in str(caught[0].message)
+
+
+def test_wrong_sizes_of_a_model_with_open_ones_are_reported() -> None:
+    """The sizes that are known before it runs, whatever sizes the report tries."""
+    report = onnx.load(declaring(RIGHT, (TensorProto.FLOAT, [7, 4]), rows="n")).report()
+    assert [problem.found for problem in report.contradicted] == ["[7, 4]"]
+    assert not onnx.load(declaring((TensorProto.FLOAT, [7, 3]), (TensorProto.FLOAT, [7, 3]), rows="n")).report().contradicted
+
+
+@pytest.mark.parametrize("where", TYPES)
+def test_wrong_types_are_refused(where: str) -> None:
+    between, output, text = TYPES[where]
+    loaded = onnx.load(declaring(between, output))
+    with pytest.raises(dml.CompileError) as caught:
+        loaded.compile("numpy")
+    assert text in str(caught.value)
+    assert [node.where for node in loaded.report().nodes].count("invalid") == 1
+
+
+@pytest.mark.filterwarnings("default")
+@pytest.mark.parametrize("command", [("onnx", "check", "--format", "github"), ("onnx", "run"), ("run",)], ids=" ".join)
+def test_commands_warn(command: tuple[str, ...], tmp_path: Path) -> None:
+    path = tmp_path / "wrong.onnx"
+    path.write_bytes(declaring(RIGHT, (TensorProto.FLOAT, [2, 5])).SerializeToString())
+    np.save(tmp_path / "x.npy", np.ones((2, 3), np.float32))
+    inputs = ["--input", f"x={tmp_path / 'x.npy'}"] if command == ("onnx", "run") else []
+    options = [] if "check" in command else ["--device", "numpy", *inputs]
+    found = CliRunner().invoke(app, [*command, str(path), *options])
+    assert found.exit_code == 0, found.output
+    assert "declared size of 'y' is [2, 5], expected [2, 3]" in found.output
+    assert "warning" in found.output
+    assert "UserWarning" not in found.output
