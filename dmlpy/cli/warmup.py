@@ -14,8 +14,9 @@ from dmlpy.devices.cpu.plans import why_no_kernels
 from dmlpy.devices.device import show_bytes
 from dmlpy.devices.persistence import image_archive
 from dmlpy.devices.persistence.image_store import ImageStore, cache_directory
+from dmlpy.messages.hresult import HResult
 from dmlpy.messages.naming import plural
-from dmlpy.messages.problems import DeviceError
+from dmlpy.messages.problems import CompileError, DeviceError
 from dmlpy.messages.tables import Table
 
 if TYPE_CHECKING:
@@ -64,16 +65,24 @@ def warm_up(names: Sequence[str] = (), *, device: Device | str = "cpu", dtype: s
             works.setdefault(work, []).append(desc)
     for work, descs in works.items():
         before, started = _counts(on), time.perf_counter()
-        # A device that does not run what graphs fuse runs the nodes, which are other work.
-        run = [desc for desc in descs if not desc.is_extension or on.plan(desc) is not None]
-        if plans := [compiler.compile(desc, on).plan.partition("\n")[0] for desc in run]:
-            yield _warmed(work, on, before, started, plans[0])
+        if plans := [plan for desc in descs if (plan := _compiled(desc, on)) is not None]:
+            yield _warmed(work, on, before, started, plans[0].partition("\n")[0])
     if on.memory_kind == "cpu" and why_no_kernels() is None:
         from dmlpy.devices.cpu.launches import load_joining_kernels
 
         before, started = _counts(on), time.perf_counter()
         load_joining_kernels()
         yield _warmed("launches of graphs and loops", on, before, started, _COMPILED)
+
+
+def _compiled(desc: OperatorDesc, on: Device) -> str | None:
+    """The plan of a desc, once it is compiled; None where graphs fuse to it and the device runs the nodes, which are other work."""
+    try:
+        return compiler.compile(desc, on).plan
+    except CompileError as error:
+        if desc.is_extension and error.hresult == HResult.E_NOTIMPL:
+            return None
+        raise
 
 
 def _warmed(work: str, on: Device, before: tuple[int, int], started: float, plan: str) -> Warmed:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -16,8 +17,13 @@ from dmlpy import compiler, x
 from dmlpy.cli.main import app
 from dmlpy.cli.warmup import place, warm_up
 from dmlpy.cli.warmup_work import WORK
+from dmlpy.description.descs import OperatorDesc
+from dmlpy.description.enums import ExecutionFlags
+from dmlpy.description.stored_floats import stored
 from dmlpy.devices.cpu import jit, plans
+from dmlpy.devices.cpu.device import CpuDevice
 from dmlpy.devices.persistence.image_store import ImageStore
+from dmlpy.devices.plan import Plan
 from dmlpy.graphs import OperatorNode
 
 
@@ -114,6 +120,25 @@ def test_networks_need_no_more(new_process: Any, monkeypatch: pytest.MonkeyPatch
     assert "strategy: numpy" not in plan
     assert loaded <= warmed
     assert {"build_batched_launch", "build_relocation", "build_loop"} <= {str(target).rpartition(":")[2] for target, *_ in warmed}
+
+
+def test_what_graphs_fuse_is_planned_once(new_process: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the device does not run it, its nodes are other work."""
+    planned: list[OperatorDesc] = []
+
+    def counted(device: CpuDevice, desc: OperatorDesc, flags: ExecutionFlags = ExecutionFlags.NONE) -> Plan | None:
+        planned.append(desc)
+        return plan(device, desc, flags)
+
+    plan = CpuDevice.plan
+    monkeypatch.setattr(CpuDevice, "plan", counted)
+    monkeypatch.setattr(jit.Kernel, "_make", lambda kernel, choices, form: jit._functions.setdefault(form, SimpleNamespace(address=0)))
+    warmed = [item.work for item in warm_up(["convolution"])]
+    new_process()  # what has these functions shall not stay
+    fused = [(work, stored(desc)) for work, desc in WORK["convolution"]("FLOAT32", False) if desc.is_extension]
+    assert Counter(desc for desc in planned if desc.is_extension) == Counter({desc for _, desc in fused})
+    left_out = "CONVOLUTION, then a product with its SIGMOID"
+    assert {work for work, _ in fused}.difference(warmed) == {left_out}
 
 
 def test_layers_of_sequences_of_any_lengths_are_compiled(new_process: Any) -> None:
