@@ -330,26 +330,27 @@ def explain(
     as_json: JsonOption = False,
 ) -> None:
     """Show an operator's struct (members, sizes, types, rules, support) or a problem's code. Without a name, list the operators."""
-    from dmlpy.inspection import catalog
     from dmlpy.inspection import explain as explanations
 
     with report_errors(2):
-        if as_json and operator is not None and explanations.is_code(operator):
-            raise typer.BadParameter("a code's explanation is text", param_hint="--json")
-        if as_json:
-            names = [entry.kind.short_name() for entry in catalog.operators()] if operator is None else [operator]
-            found = [explanations.explain(name, feature_level).as_dict() for name in names]
-            typer.echo(json.dumps(found if operator is None else found[0], indent=2))
-            return
         if operator is None:
-            show(catalog.operators_table(catalog.operators()))
-            return
-        if explanations.is_code(operator):
+            from dmlpy.inspection import catalog
+
+            entries = catalog.operators()
+            if as_json:
+                typer.echo(json.dumps([explanations.explain(entry.kind, feature_level).as_dict() for entry in entries], indent=2))
+            else:
+                show(catalog.operators_table(entries))
+        elif explanations.is_code(operator):
+            if as_json:
+                raise typer.BadParameter("a code's explanation is text", param_hint="--json")
             from dmlpy.docs.codes import explain_code
 
             typer.echo(explain_code(operator))
-            return
-        _print_explanation(explanations.explain(operator, feature_level))
+        elif as_json:
+            typer.echo(json.dumps(explanations.explain(operator, feature_level).as_dict(), indent=2))
+        else:
+            _print_explanation(explanations.explain(operator, feature_level))
 
 
 def _print_explanation(found: Explanation) -> None:

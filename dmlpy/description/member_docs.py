@@ -155,7 +155,7 @@ def _classes(node: ast.AST, prefix: str) -> Iterator[tuple[str, Mapping[str, str
             yield from _classes(child, f"{prefix}{child.name}.")
         elif isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef):
             yield from _classes(child, f"{prefix}{child.name}.<locals>.")
-        else:
+        elif not isinstance(child, ast.expr):  # which holds no class: nine of ten nodes are in expressions
             yield from _classes(child, prefix)
 
 

@@ -46,10 +46,17 @@ class Registry(Mapping[str, type[Any]]):
             self._is_complete = True
 
     def __getitem__(self, type_name: str) -> type[Any]:
-        if type_name not in self._kinds and (announced := self._announced.get(_without_case(short_name(type_name)))):
-            package, class_name = announced
-            getattr(importlib.import_module(package), class_name)
+        if type_name not in self._kinds:
+            self.announced(type_name)
         return self._kinds[type_name]
+
+    def announced(self, name: str) -> type[Any] | None:
+        """The class announced under a type name, long or short, or its class's name, in any case; None if there is none."""
+        if (found := self._announced.get(_without_case(short_name(name)).removesuffix("DESC"))) is None:
+            return None
+        package, class_name = found
+        kind: type[Any] = getattr(importlib.import_module(package), class_name)
+        return kind
 
     def __iter__(self) -> Iterator[str]:
         self._load()

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from dmlpy.inspection.operator_records import UlpBound
 
 _FAMILY_PREFIX = re.compile("^(ACTIVATION_|ELEMENT_WISE_)")
+_STRUCT = re.compile("^(?:DML|DMLPY)_(.+)_OPERATOR_DESC$")
 
 
 @dataclass(frozen=True)
@@ -210,20 +211,32 @@ def find(name: str) -> type[OperatorDesc]:
     Raises:
         DescError: there is none; the message gives the nearest name.
     """
+    if (known := _announced(name)) is not None:
+        return known
     given = name.strip().upper()
-    names: dict[str, type[OperatorDesc]] = {}
     without_family: dict[str, list[type[OperatorDesc]]] = {}
-    for type_name, kind in OPERATORS.items():
-        names |= {spelling.upper(): kind for spelling in (type_name, kind.c_name, kind.__name__, kind.short_name())}
+    for kind in OPERATORS.values():
+        if given in _names(kind):
+            return kind
         without_family.setdefault(_FAMILY_PREFIX.sub("", kind.short_name()), []).append(kind)
-    if (found := names.get(given)) is not None:
-        return found
     candidates = without_family.get(given, [])
     if len(candidates) == 1:
         return candidates[0]
     expected = f"one of the {len(OPERATORS)} operators that dmlpy describes"
     remedy = operator_remedy(name, [kind.short_name() for kind in OPERATORS.values()]) or "dmlpy ops lists them"
     raise DescError("operator", [Problem("operator.unknown", "name", brief(name), expected, remedy=remedy)])
+
+
+def _names(kind: type[OperatorDesc]) -> set[str]:
+    """The names of an operator, in capitals."""
+    return {spelling.upper() for spelling in (kind.type_name, kind.c_name, kind.__name__, kind.short_name())}
+
+
+def _announced(name: str) -> type[OperatorDesc] | None:
+    """The operator's class by any of its names, if it is dmlpy's: only its family is imported."""
+    given = name.strip().upper()
+    kind = OPERATORS.announced(_STRUCT.sub(r"\1", given))
+    return kind if kind is not None and given in _names(kind) else None
 
 
 def _variables(kind: type[OperatorDesc]) -> dict[str, list[str]]:
@@ -255,4 +268,4 @@ def _when(row: SupportRow) -> str:
 
 def is_code(name: str) -> bool:
     """Returns whether a name is spelled like a code: with a dot, or as an operator's rule. All operators are described for a rule only."""
-    return "." in name or (name.islower() and any(name in kind.rules() for kind in OPERATORS.values()))
+    return "." in name or (name.islower() and _announced(name) is None and any(name in kind.rules() for kind in OPERATORS.values()))

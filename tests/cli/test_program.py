@@ -10,6 +10,7 @@ import pytest
 
 import dmlpy as dml
 from dmlpy.cli.main import UNWRITTEN
+from dmlpy.inspection.explain import find
 from tests.support.commands import dmlpy
 from tests.support.dxdispatch.models import rnn_model, write
 
@@ -57,6 +58,26 @@ def test_the_program_and_the_package_run_and_load_little_for_help(tmp_path: Path
     failed = subprocess.run([*as_package, "run", "absent.json"], capture_output=True, text=True, check=False, cwd=tmp_path)
     assert (failed.returncode, failed.stdout) == (2, "")
     assert failed.stderr.startswith("absent.json: 1 problem\n 1. file is missing, expected a file  [file.unreadable]\n")
+
+
+def test_one_operator_is_explained_without_the_others() -> None:
+    program = """
+import sys
+from contextlib import suppress
+from dmlpy.cli.main import main
+from dmlpy.inspection.explain import find, is_code
+for name in ("GATHER", "gather", "DML_OPERATOR_GATHER", "dml_gather_operator_desc", "GatherDesc"):
+    assert not is_code(name)
+    assert find(name).c_name == "DML_GATHER_OPERATOR_DESC"
+with suppress(SystemExit):
+    main()
+print(*sorted(name for name in sys.modules if name.startswith(("dmlpy.operators.", "dmlpy.devices.cuda."))), file=sys.stderr)
+"""
+    done = subprocess.run([sys.executable, "-c", program, "explain", "GATHER"], capture_output=True, text=True, check=True)
+    assert "DML_GATHER_OPERATOR_DESC" in done.stdout
+    assert done.stderr.split() == ["dmlpy.operators.along_axis", "dmlpy.operators.indexing"]
+    with pytest.raises(dml.DescError, match="did you mean GATHER_ND"):
+        find("GATHERND")
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
