@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, wraps
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from dmlpy.description.class_registry import ClassRegistry
 from dmlpy.devices.numpy.array_functions import whole_plan
 from dmlpy.devices.numpy.plans import plan_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
 
     from dmlpy.description.descs import OperatorDesc
+    from dmlpy.devices.cpu.tensor_copies import LayoutCopiesPlan
     from dmlpy.devices.plan import Plan
+
+D = TypeVar("D", bound="OperatorDesc")
+P = TypeVar("P", bound="Plan")
 
 plan: ClassRegistry[Callable[[Any], Plan | str]] = ClassRegistry("dmlpy.devices.cpu", "plans")
 """`@plan(RNNDesc)` attaches a function that returns the compiled plan of a checked desc, or the reason why there is none for these
@@ -27,6 +31,32 @@ rounding_plan: ClassRegistry[Callable[[Any], Plan | None]] = ClassRegistry("dmlp
 """`@rounding_plan(GEMMDesc)` attaches a function that returns the plan of a checked desc that ALLOW_HALF_PRECISION_COMPUTATION allows, if
 it is faster than the usual one.
 """
+
+
+def on_copies(
+    *places: str, innermost: Callable[[Any], Collection[int]] | None = None, reads_all: bool = True
+) -> Callable[[Callable[[D], P | str]], Callable[[D], P | LayoutCopiesPlan | str]]:
+    """Lets a function return the plan of copies in another layout, where it has none for a desc's own.
+
+    Args:
+        places: the tensors that may be copied; none for all.
+        innermost: gives the dimensions of a desc whose elements kernels read side by side, if packed tensors do not always suffice.
+        reads_all: whether the operator reads all elements of its inputs.
+    """
+
+    def decorate(make: Callable[[D], P | str]) -> Callable[[D], P | LayoutCopiesPlan | str]:
+        @wraps(make)
+        def plan_or_copies(desc: D) -> P | LayoutCopiesPlan | str:
+            found = make(desc)
+            if not isinstance(found, str):
+                return found
+            from dmlpy.devices.cpu.tensor_copies import layout_copies_plan
+
+            return layout_copies_plan(desc, make, places, innermost, reads_all) or found
+
+        return plan_or_copies
+
+    return decorate
 
 
 @cache

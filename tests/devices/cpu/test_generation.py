@@ -62,8 +62,3 @@ def test_sequences_are_rounded_once(data_type: str, monkeypatch: pytest.MonkeyPa
         for count in (1, 37, 5003):
             own: dict[str, Any] = {"value_data_type": data_type, "value_start": start, "value_delta": delta}
             _as_defined(dml.FillValueSequenceDesc(output_tensor=tensor(data_type, count), **own), monkeypatch)
-
-
-def test_others_are_numpys() -> None:
-    gaps = tensor("FLOAT32", 5, 7, strides=(8, 1))
-    assert compiled_plan(dml.DiagonalMatrixDesc(output_tensor=gaps)) == "compiled generation needs packed tensors"

@@ -139,7 +139,7 @@ def test_channels_of_a_view_of_images(data_type: str) -> None:
     image, packed = tensor((2, 6, 7, 19), (798, 7, 1, 42), data_type), tensor((2, 6, 7, 19), None, data_type)
     desc = normalization(packed.sizes, (3,), {"scale_tensor": scale.shape}, data_type).replace(input_tensor=image)
     plan = dml.compile(desc, "cpu").plan
-    assert "the input is copied" in plan
+    assert plan.endswith("copied to another layout: input_tensor")
     given = {"input_tensor": x.transpose(0, 2, 3, 1), "scale_tensor": scale}
     found = run(desc, given, "cpu")["output_tensor"]
     assert_close(found, np.asarray(dml.reference(desc, given).output_tensor), x.dtype)
@@ -173,13 +173,6 @@ def test_in_place(data_type: str) -> None:
 
 
 def test_what_numpy_runs_says_why() -> None:
-    apart, packed = tensor((4, 6), (12, 2)), tensor((4, 6))
-    for input_tensor, output_tensor, reason in (
-        (apart, packed, "contiguous elements"),
-        (packed, apart, "contiguous elements"),
-    ):
-        desc = dml.ActivationSoftmaxDesc(input_tensor=input_tensor, output_tensor=output_tensor)
-        assert reason in str(compiled_plan(desc))
     other = normalization((4, 6), (1,), {}, fused_activation=dml.ActivationTanhDesc())
     assert "ACTIVATION_TANH is not computed" in str(compiled_plan(other))
 

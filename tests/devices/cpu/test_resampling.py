@@ -99,9 +99,6 @@ WIDE = resampled(dml.ResampleGradDesc, LINEAR, (1, 2), (1, 80))
 OTHERS = {
     "more than 32": WIDE("FLOAT32"),
     "nothing is resampled": resampled(dml.Resample1Desc, LINEAR, (2, 3), (2, 3))("FLOAT32"),
-    "packed tensors": resampled(dml.Resample1Desc, LINEAR, (2, 3), (2, 9))("FLOAT32").replace(
-        input_tensor=dml.TensorDesc(data_type="FLOAT32", sizes=(2, 3), strides=(4, 1))
-    ),
 }
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from dmlpy.devices.cpu.elementwise.plans import elementwise_plan
 from dmlpy.devices.cpu.elementwise.program import FUNCTIONS
-from dmlpy.devices.cpu.plans import plan
+from dmlpy.devices.cpu.plans import on_copies, plan
 from dmlpy.operators.activation import (
     ActivationHardmax1Desc,
     ActivationHardmaxDesc,
@@ -24,7 +24,13 @@ if TYPE_CHECKING:
 plan(*FUNCTIONS, derived=False)(elementwise_plan)
 
 
+def _axes_of(desc: RowActivationDesc | AxesActivationDesc) -> set[int]:
+    """The dimensions of a group."""
+    return set(desc.axes) if isinstance(desc, AxesActivationDesc) else {desc.input_tensor.dimension_count - 1}
+
+
 @plan(ActivationSoftmaxDesc, ActivationSoftmax1Desc, ActivationLogSoftmaxDesc, ActivationLogSoftmax1Desc)
+@on_copies(innermost=_axes_of)
 def softmax_plan(
     desc: ActivationSoftmaxDesc | ActivationSoftmax1Desc | ActivationLogSoftmaxDesc | ActivationLogSoftmax1Desc,
 ) -> CompiledSoftmaxPlan | str:
@@ -37,6 +43,7 @@ def softmax_plan(
 
 
 @plan(ActivationHardmaxDesc, ActivationHardmax1Desc)
+@on_copies(innermost=_axes_of)
 def hardmax_plan(desc: ActivationHardmaxDesc | ActivationHardmax1Desc) -> CompiledHardmaxPlan | str:
     """The plan for a checked desc, or the reason why there is none."""
     from dmlpy.devices.cpu.reduction.plan import CompiledHardmaxPlan
@@ -52,6 +59,4 @@ def hardmax_plan(desc: ActivationHardmaxDesc | ActivationHardmax1Desc) -> Compil
 def _groups_of(desc: RowActivationDesc | AxesActivationDesc) -> Groups | str:
     from dmlpy.devices.cpu.reduction.plan import Groups
 
-    tensors = desc.tensors()
-    last = tensors["input_tensor"].dimension_count - 1
-    return Groups.of(tensors, set(desc.axes) if isinstance(desc, AxesActivationDesc) else {last})
+    return Groups.of(desc.tensors(), _axes_of(desc))

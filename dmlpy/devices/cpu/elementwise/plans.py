@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from dmlpy.description.enums import DataType, IsInfinityMode
 from dmlpy.devices.cpu.elementwise.integer_plan import WITHOUT_PROGRAMS, integer_plan, why_not_planned
 from dmlpy.devices.cpu.elementwise.program import LOGIC, OPERATORS, Program, why_untranslated
-from dmlpy.devices.cpu.plans import plan, why_no_kernels
+from dmlpy.devices.cpu.plans import on_copies, plan, why_no_kernels
 
 if TYPE_CHECKING:
     from dmlpy.description.descs import OperatorDesc
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 _COPIES = ("ACTIVATION_IDENTITY", "ELEMENT_WISE_IDENTITY")
 
 
+@on_copies()
 def elementwise_plan(desc: OperatorDesc) -> ElementwisePlan | CopyPlan | SmallPlan | ContiguousPlan | RowsPlan | ChoicePlan | str:
     """The plan for a checked desc, or the reason why there is none."""
     from dmlpy.devices.cpu.elementwise.plan import ElementwisePlan

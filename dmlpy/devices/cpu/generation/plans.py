@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from dmlpy.description.enums import DataType
 from dmlpy.devices.cpu.movement.plans import copy_plan
-from dmlpy.devices.cpu.plans import plan
+from dmlpy.devices.cpu.plans import on_copies, plan
 from dmlpy.operators.generation import DiagonalMatrix1Desc, DiagonalMatrixDesc, FillValueConstantDesc, FillValueSequenceDesc
 
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ def _refusal(*tensors: TensorDesc | None) -> str | None:
 
 
 @plan(DiagonalMatrixDesc)
+@on_copies()
 def diagonal_plan(desc: DiagonalMatrixDesc) -> BandsPlan | str:
     """The plan for a checked desc, or the reason why there is none."""
     from dmlpy.devices.cpu.generation.plan import BandsPlan
@@ -34,6 +35,7 @@ def diagonal_plan(desc: DiagonalMatrixDesc) -> BandsPlan | str:
 
 
 @plan(DiagonalMatrix1Desc)
+@on_copies()
 def band_plan(desc: DiagonalMatrix1Desc) -> BandsPlan | str:
     """The plan for a checked desc, or the reason why there is none."""
     from dmlpy.devices.cpu.generation.plan import BandsPlan
@@ -55,6 +57,7 @@ def constant_plan(desc: FillValueConstantDesc) -> CopyPlan | str:
 
 
 @plan(FillValueSequenceDesc)
+@on_copies()
 def sequence_plan(desc: FillValueSequenceDesc) -> SequencePlan | str:
     """The plan for a checked desc, or the reason why there is none."""
     from dmlpy.devices.cpu.generation.plan import SequencePlan

@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import prod
 from typing import TYPE_CHECKING
 
-from dmlpy.devices.cpu.plans import plan
+from dmlpy.devices.cpu.plans import on_copies, plan
 from dmlpy.operators.indexing import (
     GatherDesc,
     GatherElementsDesc,
@@ -33,6 +33,7 @@ def _refusal(desc: OperatorDesc) -> str | None:
 
 
 @plan(GatherDesc)
+@on_copies(reads_all=False)
 def gather_plan(desc: GatherDesc) -> IndexingPlan | str:
     """The plan for a checked desc, or the reason why there is none."""
     from dmlpy.devices.cpu.indexing.plan import BLOCKS, IndexingPlan, Units
@@ -48,6 +49,7 @@ def gather_plan(desc: GatherDesc) -> IndexingPlan | str:
 
 
 @plan(GatherNDDesc, GatherND1Desc)
+@on_copies(reads_all=False)
 def gather_nd_plan(desc: GatherNDDesc | GatherND1Desc) -> IndexingPlan | str:
     """The plan for a checked desc, or the reason why there is none."""
     from dmlpy.devices.cpu.indexing.plan import BLOCKS, IndexingPlan, Units
@@ -65,6 +67,7 @@ def gather_nd_plan(desc: GatherNDDesc | GatherND1Desc) -> IndexingPlan | str:
 
 
 @plan(ScatterNDDesc)
+@on_copies()
 def scatter_nd_plan(desc: ScatterNDDesc) -> IndexingPlan | str:
     """The plan for a checked desc, or the reason why there is none."""
     from dmlpy.devices.cpu.indexing.plan import BLOCKS, IndexingPlan, Units
@@ -80,6 +83,7 @@ def scatter_nd_plan(desc: ScatterNDDesc) -> IndexingPlan | str:
 
 
 @plan(GatherElementsDesc, ScatterDesc)
+@on_copies(reads_all=False)
 def elements_plan(desc: GatherElementsDesc | ScatterDesc) -> IndexingPlan | str:
     """The plan for a checked desc, or the reason why there is none."""
     from dmlpy.devices.cpu.indexing.plan import ELEMENTS, IndexingPlan, Units
@@ -97,6 +101,7 @@ def elements_plan(desc: GatherElementsDesc | ScatterDesc) -> IndexingPlan | str:
 
 
 @plan(OneHotDesc)
+@on_copies()
 def one_hot_plan(desc: OneHotDesc) -> IndexingPlan | str:
     """The plan for a checked desc, or the reason why there is none."""
     from dmlpy.devices.cpu.indexing.plan import ONE_HOT, IndexingPlan, Units
@@ -111,6 +116,7 @@ def one_hot_plan(desc: OneHotDesc) -> IndexingPlan | str:
 
 
 @plan(NonzeroCoordinatesDesc)
+@on_copies()
 def nonzero_plan(desc: NonzeroCoordinatesDesc) -> NonzeroPlan | str:
     """The plan for a checked desc, or the reason why there is none."""
     from dmlpy.devices.cpu.indexing.plan import NonzeroPlan

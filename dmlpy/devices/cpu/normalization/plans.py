@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dmlpy.devices.cpu.plans import plan
+from dmlpy.devices.cpu.plans import on_copies, plan
 from dmlpy.devices.numpy.normalization.common import TENSORS
 from dmlpy.operators.activation import ActivationReluDesc
 from dmlpy.operators.normalization.batch import NormalizationDesc, NormalizationGradDesc
 
 if TYPE_CHECKING:
-    from dmlpy.devices.cpu.normalization.plan import CompiledForwardPlan, CompiledGradientPlan, EntryLayout, PackedPlan
+    from dmlpy.devices.cpu.normalization.plan import CompiledForwardPlan, CompiledGradientPlan, EntryLayout
     from dmlpy.devices.cpu.reduction.plan import CompiledLPNormalizationPlan, CompiledMeanVariancePlan
     from dmlpy.operators.normalization.fused_batch import FusedBatchNormDesc, FusedBatchNormGradV3Desc
     from dmlpy.operators.normalization.geometry import NormalizationGeometry
@@ -28,6 +28,7 @@ _MEAN_VARIANCE = "dmlpy.operators.normalization.mean_variance:MeanVarianceNormal
 
 
 @plan(NormalizationDesc, f"{_FUSED}Desc")
+@on_copies()
 def forward_plan(desc: NormalizationDesc | FusedBatchNormDesc) -> CompiledForwardPlan | str:
     """The plan for a checked desc, or the reason why there is none."""
     from dmlpy.devices.cpu.normalization.plan import CompiledForwardPlan
@@ -40,6 +41,7 @@ def forward_plan(desc: NormalizationDesc | FusedBatchNormDesc) -> CompiledForwar
 
 
 @plan(NormalizationGradDesc, f"{_FUSED}GradV3Desc")
+@on_copies()
 def gradient_plan(desc: NormalizationGradDesc | FusedBatchNormGradV3Desc) -> CompiledGradientPlan | str:
     """The plan for a checked desc, or the reason why there is none."""
     from dmlpy.devices.cpu.normalization.plan import CompiledGradientPlan
@@ -48,23 +50,38 @@ def gradient_plan(desc: NormalizationGradDesc | FusedBatchNormGradV3Desc) -> Com
     return reason if layout is None else CompiledGradientPlan(desc.geometry, layout)
 
 
-@plan(f"{_MEAN_VARIANCE}Desc", f"{_MEAN_VARIANCE}1Desc", f"{_MEAN_VARIANCE}2Desc")
-def mean_variance_plan(desc: MeanVarianceDesc) -> CompiledMeanVariancePlan | PackedPlan | str:
-    """The plan for a checked desc, or the reason why there is none."""
-    plan_or_reason = _plan_in_place(desc)
-    if not isinstance(plan_or_reason, str) or len({tensor.data_type for tensor in desc.tensors().values()}) > 1:
-        return plan_or_reason
-    from dmlpy.devices.cpu.normalization.plan import PackedPlan, packed_desc
+def _axes_of(desc: MeanVarianceDesc) -> set[int]:
+    """The dimensions of a group."""
+    from dmlpy.operators.normalization.mean_variance import MeanVarianceNormalizationDesc
 
-    for copies_output in (False, True):
-        packed = packed_desc(desc, _axes_of(desc), copies_output)
-        inner = _plan_in_place(packed)
-        if not isinstance(inner, str):
-            return PackedPlan(desc, packed, inner, copies_output)
-    return plan_or_reason
+    if isinstance(desc, MeanVarianceNormalizationDesc):
+        return {1, 2, 3} if desc.cross_channel else {2, 3}
+    return set(desc.axes)
+
+
+@plan(f"{_MEAN_VARIANCE}Desc", f"{_MEAN_VARIANCE}1Desc", f"{_MEAN_VARIANCE}2Desc")
+@on_copies(innermost=_axes_of)
+def mean_variance_plan(desc: MeanVarianceDesc) -> CompiledMeanVariancePlan | str:
+    """The plan for a checked desc, or the reason why there is none."""
+    from dmlpy.devices.cpu.reduction.plan import CompiledMeanVariancePlan, Groups
+    from dmlpy.operators.normalization.mean_variance import MeanVarianceNormalization2Desc
+
+    if desc.fused_activation is not None and not isinstance(desc.fused_activation, ActivationReluDesc):
+        return f"{desc.fused_activation.short_name()} is not computed with a compiled normalization"
+    if isinstance(desc, MeanVarianceNormalization2Desc):
+        centres, scales = desc.use_mean, desc.use_variance
+    else:
+        centres, scales = True, desc.normalize_variance
+    groups = Groups.of(desc.tensors(), _axes_of(desc))
+    if isinstance(groups, str):
+        return groups
+    if groups.layout == "columns":
+        return "a compiled normalization needs groups whose entries are contiguous"
+    return CompiledMeanVariancePlan(groups, centres, scales, desc.epsilon, desc.fused_activation)
 
 
 @plan("dmlpy.operators.normalization.lp:LPNormalizationDesc")
+@on_copies(innermost=lambda desc: {desc.axis})
 def lp_plan(desc: LPNormalizationDesc) -> CompiledLPNormalizationPlan | str:
     """The plan for a checked desc, or the reason why there is none."""
     from dmlpy.devices.cpu.reduction.plan import CompiledLPNormalizationPlan, Groups
@@ -75,34 +92,6 @@ def lp_plan(desc: LPNormalizationDesc) -> CompiledLPNormalizationPlan | str:
     if groups.layout == "columns" or groups.entries[0].size > 1:
         return "a compiled normalization needs groups whose entries are contiguous"
     return CompiledLPNormalizationPlan(groups, desc.p == 1, desc.epsilon)
-
-
-def _axes_of(desc: MeanVarianceDesc) -> tuple[int, ...]:
-    """The dimensions of a group, each once: DirectML's pages do not forbid a list that repeats one."""
-    from dmlpy.operators.normalization.mean_variance import MeanVarianceNormalizationDesc
-
-    if isinstance(desc, MeanVarianceNormalizationDesc):
-        return (1, 2, 3) if desc.cross_channel else (2, 3)
-    return tuple(sorted(set(desc.axes)))
-
-
-def _plan_in_place(desc: MeanVarianceDesc) -> CompiledMeanVariancePlan | str:
-    """The plan that reads the tensors where they are, or the reason why there is none."""
-    from dmlpy.devices.cpu.reduction.plan import CompiledMeanVariancePlan, Groups
-    from dmlpy.operators.normalization.mean_variance import MeanVarianceNormalization2Desc
-
-    if desc.fused_activation is not None and not isinstance(desc.fused_activation, ActivationReluDesc):
-        return f"{desc.fused_activation.short_name()} is not computed with a compiled normalization"
-    if isinstance(desc, MeanVarianceNormalization2Desc):
-        centres, scales = desc.use_mean, desc.use_variance
-    else:
-        centres, scales = True, desc.normalize_variance
-    groups = Groups.of(desc.tensors(), set(_axes_of(desc)))
-    if isinstance(groups, str):
-        return groups
-    if groups.layout == "columns":
-        return "a compiled normalization needs groups whose entries are contiguous"
-    return CompiledMeanVariancePlan(groups, centres, scales, desc.epsilon, desc.fused_activation)
 
 
 def _find_layout(geometry: NormalizationGeometry) -> tuple[EntryLayout | None, str]:

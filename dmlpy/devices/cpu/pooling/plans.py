@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, cast
 
 from dmlpy.description.enums import DataType
-from dmlpy.devices.cpu.plans import plan
+from dmlpy.devices.cpu.plans import on_copies, plan
 from dmlpy.operators.pooling.average import AveragePooling1Desc, AveragePoolingDesc, AveragingDesc
 
 if TYPE_CHECKING:
@@ -88,6 +88,7 @@ def indexed_plan(desc: IndexedPoolingDesc | MaxPoolingGradDesc) -> PoolingPlan |
 
 
 @plan(f"{_MAXIMUM}UnpoolingDesc")
+@on_copies()
 def unpooling_plan(desc: MaxUnpoolingDesc) -> IndexingPlan | str:
     """The plan of a checked desc as a scatter into zeros, or the reason why there is none."""
     from dmlpy.devices.cpu.indexing.plan import ELEMENTS, IndexingPlan, Units
@@ -103,6 +104,7 @@ def unpooling_plan(desc: MaxUnpoolingDesc) -> IndexingPlan | str:
 
 
 @plan(f"{_REGIONS}AlignDesc", f"{_REGIONS}Align1Desc", f"{_REGIONS}PoolingDesc")
+@on_copies("roi_tensor", "batch_indices_tensor")
 def regions_plan(desc: ForwardRegionsDesc | ROIPoolingDesc) -> RegionsPlan | str:
     """The plan for a checked desc, or the reason why there is none."""
     from dmlpy.devices.cpu.isa import have_one_storage
@@ -118,6 +120,7 @@ def regions_plan(desc: ForwardRegionsDesc | ROIPoolingDesc) -> RegionsPlan | str
 
 
 @plan(f"{_REGIONS}AlignGradDesc")
+@on_copies()
 def region_gradient_plan(desc: ROIAlignGradDesc) -> RegionGradientPlan | str:
     """The plan for a checked desc, or the reason why there is none."""
     from dmlpy.description.enums import ReduceFunction

@@ -6,7 +6,7 @@ from math import prod
 from typing import TYPE_CHECKING
 
 from dmlpy.description.enums import DataType
-from dmlpy.devices.cpu.plans import plan
+from dmlpy.devices.cpu.plans import on_copies, plan
 from dmlpy.operators.quantized.linear import (
     DequantizeDesc,
     DynamicQuantizeLinearDesc,
@@ -125,6 +125,7 @@ def lookup_table_plan(desc: LookupTableDesc) -> LookupTablePlan | str:
 
 
 @plan(DynamicQuantizeLinearDesc)
+@on_copies()
 def dynamic_plan(desc: DynamicQuantizeLinearDesc) -> DynamicPlan | str:
     """The plan of a quantization with the input's range, or the reason why there is none."""
     from dmlpy.devices.cpu.quantized.linear import DynamicPlan

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dmlpy.description.enums import AxisDirection, DataType, ReduceFunction
-from dmlpy.devices.cpu.plans import plan
+from dmlpy.devices.cpu.plans import on_copies, plan
 from dmlpy.operators.reduction import ArgmaxDesc, ArgminDesc, CumulativeProductDesc, CumulativeSummationDesc, ReduceDesc, TopKDesc
 
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ _EXTREMES = {ReduceFunction.MIN, ReduceFunction.MAX}
 
 
 @plan(ReduceDesc, derived=False)
+@on_copies(innermost=lambda desc: desc.axes)
 def reduction_plan(desc: ReduceDesc) -> CompiledReductionPlan | CompiledIntegerReductionPlan | str:
     """The plan for a checked desc, or the reason why there is none."""
     from dmlpy.devices.cpu.reduction.plan import CompiledIntegerReductionPlan, CompiledReductionPlan, Groups
@@ -41,6 +42,7 @@ def reduction_plan(desc: ReduceDesc) -> CompiledReductionPlan | CompiledIntegerR
 
 
 @plan(CumulativeSummationDesc, CumulativeProductDesc)
+@on_copies(innermost=lambda desc: {desc.axis})
 def running_plan(desc: CumulativeSummationDesc | CumulativeProductDesc) -> CompiledRunningPlan | CompiledIntegerRunningPlan | str:
     """The plan for a checked desc, or the reason why there is none."""
     from dmlpy.devices.cpu.reduction.plan import CompiledIntegerRunningPlan, CompiledRunningPlan, Groups
@@ -57,6 +59,7 @@ def running_plan(desc: CumulativeSummationDesc | CumulativeProductDesc) -> Compi
 
 
 @plan(ArgminDesc, ArgmaxDesc)
+@on_copies(innermost=lambda desc: desc.axes)
 def index_plan(desc: ArgminDesc | ArgmaxDesc) -> IndexReductionPlan | str:
     """The plan for a checked desc, or the reason why there is none."""
     from dmlpy.devices.cpu.reduction.plan import IndexReductionPlan, axes_of

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from dmlpy.description.enums import DataType, InterpolationMode
 from dmlpy.devices.cpu.movement.plans import copy_plan
-from dmlpy.devices.cpu.plans import plan
+from dmlpy.devices.cpu.plans import on_copies, plan
 from dmlpy.operators.resampling import ForwardResampleDesc, ResampleGradientDesc, Upsample2DDesc, ValueScale2DDesc
 
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ def upsample_plan(desc: Upsample2DDesc) -> CopyPlan | ResamplingPlan | ByteFloat
 
 
 @plan(ForwardResampleDesc, ResampleGradientDesc)
+@on_copies()
 def resampling_plan(desc: Any) -> ResamplingPlan | ByteFloatsPlan | str:
     """The plan for a checked desc, or the reason why there is none."""
     from dmlpy.devices.cpu.isa import have_one_storage
