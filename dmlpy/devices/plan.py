@@ -230,6 +230,9 @@ class Plan(PlanPart, ABC):
     is_fallback: bool = False
     """Whether it is the slower, general plan that the device takes where it has no kernel of its own for a desc."""
 
+    copies_layouts: bool = False
+    """Whether launches copy tensors to a layout that kernels read, or from it: a view of other memory in their place saves no copy."""
+
     reserve_layout: str = "columns"
     """The name of the layout in which it writes or reads a training operator's reserve; a device may have several."""
 

@@ -303,7 +303,7 @@ def test_values_read_as_elements_of_another_width(written: str, read: str, count
 
 
 @pytest.mark.parametrize("before", [True, False])
-def test_no_view_makes_a_reader_or_writer_fall_back(before: bool) -> None:
+def test_no_view_makes_a_reader_or_writer_copy(before: bool) -> None:
     """Compiled gathers need packed tensors: a transposition before or after one is a copy, and a view where NumPy gathers anyway."""
     pytest.importorskip("llvmlite", reason="llvmlite is not installed (the extra 'cpu')")
     g = dml.GraphBuilder("turned")

@@ -93,6 +93,8 @@ class LayoutCopiesPlan(TensorCopiesPlan):
         copied: these tensors as the plan reads and writes them, by place.
     """
 
+    copies_layouts = True
+
     def __init__(self, inner: Plan, desc: OperatorDesc, copied: Mapping[str, TensorDesc]) -> None:
         super().__init__(inner, desc, copied)
         tensors = desc.tensors()

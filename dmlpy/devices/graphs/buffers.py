@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from dmlpy.description.tensors import TensorDesc
     from dmlpy.devices.graphs.ir import GraphIR
     from dmlpy.devices.operator import CompiledOperator
+    from dmlpy.devices.plan import Plan
 
 
 class BufferView(NamedTuple):
@@ -215,9 +216,9 @@ class BufferAssignment:
         return None if moved is None else (first + moved[0], moved[1])
 
     def _accept(self, index: int, changed: Mapping[Source, BufferView]) -> bool:
-        """Adopts new places and skips a node, if all nodes that read and write there can be compiled for them, and none newly falls back.
+        """Adopts new places and skips a node, if all nodes that read and write there compile for them, without a new detour.
 
-        A copy takes less time than a fallback in place of a plan for packed tensors.
+        A copy takes less time than a fallback in place of a plan for packed tensors, and several nodes read the same copy.
         """
         places = ChainMap(dict(changed), self._places)
         for source, place in changed.items():
@@ -228,8 +229,8 @@ class BufferAssignment:
         try:
             for node in affected_steps:
                 if node is not None and node != index and node not in self._skipped:
-                    falls_back = self._compile(self._desc(node, places))._plan.is_fallback
-                    if falls_back and not self._compile(self._desc(node, self._places))._plan.is_fallback:
+                    detour = _detour(self._compile(self._desc(node, places))._plan)
+                    if detour and detour > _detour(self._compile(self._desc(node, self._places))._plan):
                         return False
         except (CompileError, DescError, DeviceError):
             return False
@@ -320,6 +321,11 @@ class BufferAssignment:
         self._extents[output] = max(self.extent(output), self.extent(source))
         self._places[source] = self._in_memory_of(source, output)
         self._replaced[source] = output
+
+
+def _detour(plan: Plan) -> int:
+    """How far a plan is from one that reads and writes tensors where they are by kernels of its own: 0 if it is one."""
+    return 2 if plan.is_fallback else int(plan.copies_layouts)
 
 
 def _rooms(ir: GraphIR) -> dict[Source, int]:
