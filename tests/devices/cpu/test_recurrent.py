@@ -109,6 +109,24 @@ def test_sizes_chunks_and_threads(cell: str, flags: dict[str, Any], monkeypatch:
                 np.testing.assert_array_equal(one, other)
 
 
+@pytest.mark.parametrize(("cell", "flags"), [EVERY_LAYER[1], EVERY_LAYER[3]])
+@pytest.mark.parametrize("lengths", [None, [7, 0, 9, 3, 9]], ids=["full", "ragged"])
+def test_halves_are_read_and_written_in_place(cell: str, flags: dict[str, Any], lengths: list[int] | None) -> None:
+    """The results are those of FLOAT32 from the same numbers, rounded once. Initial states are copied either way."""
+    wide, halves = (
+        build(cell, np.random.default_rng(4), t=9, b=5, i=19, h=21, lengths=lengths, dtype=dtype, **flags)
+        for dtype in (np.float32, np.float16)
+    )
+    for name, placed in halves.inputs.items():
+        wide.inputs[name].elements[...] = placed.elements
+    plan = RecurrentPlan(halves.desc)
+    assert "input in place, of float16, output in place, of float16" in plan.describe()
+    for run, its_plan in ((wide, RecurrentPlan(wide.desc)), (halves, plan)):
+        run.launch(its_plan)
+    for name, placed in halves.outputs.items():
+        np.testing.assert_array_equal(placed.elements, wide.outputs[name].elements.astype(np.float16), err_msg=name)
+
+
 def test_other_registers(monkeypatch: pytest.MonkeyPatch) -> None:
     # Narrower vectors than this machine may have, and fewer: other blocks, and other sums at a time. With the activation that is left.
     monkeypatch.setattr(plans, "host_isa", lambda: Isa(8, 6))

@@ -1,7 +1,8 @@
 """Kernels that compute a cell from the sums of its gates, for a block of units of one sample, and the activations that they apply.
 
 The kernels of cells take `p`, the parameters of the time loop, the time, the block and the row, the addresses of the input's
-parts and of the sums, and of the states that are read and written. Gates are in the descs' order.
+parts and of the sums, and of the states that are read and written. Gates are in the descs' order. Kernels that write h are made for
+`stored`, the type of the output's elements.
 
 The usual activations have names, by which a time loop is compiled. All others share the name `other`: one function selects
 the activation by a number. For each gate a training form saves its value, or its argument if the derivative depends on
@@ -16,7 +17,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dmlpy.devices.cpu.compiler.functions import called, jit
-from dmlpy.devices.cpu.isa import FLOAT_BYTES, Isa
+from dmlpy.devices.cpu.isa import FLOAT_BYTES, Isa, Storage
+from dmlpy.devices.cpu.load_store import load_store_of
 from dmlpy.devices.cpu.recurrent.parameters import (
     CELU,
     ELU,
@@ -274,13 +276,18 @@ def reserve_kernels(isa: Isa) -> Any:
 
 
 @cache
-def put_kernel(isa: Isa) -> Any:
+def put_kernel(stored: Storage, isa: Isa) -> Any:
     """Writes h to the new state, with each gate's dropout, and, where they exist, to the reserve and to the output.
 
     The kernel is put(p, time, block, row, sample, new, value, shown), where `shown` is the value for the output.
+
+    Args:
+        stored: the type of the output's elements.
+        isa: the instruction set that it is compiled for.
     """
-    simd, store_part = simd_of(isa), store_part_kernel(isa)
-    load, store, multiply, size = simd.load, simd.store, simd.multiply, simd.size
+    simd, output = simd_of(isa), load_store_of(stored, isa)
+    load, store, multiply, size, lanes = simd.load, simd.store, simd.multiply, simd.size, isa.lanes
+    show, shown_size = output.store, output.size * isa.lanes
     _, save_state = reserve_kernels(isa)
 
     @jit
@@ -293,7 +300,8 @@ def put_kernel(isa: Isa) -> Any:
                 multiplier = load(multipliers + gate * p.state_gate)
                 store(at + (gate + 1) * p.state_gate, multiply(value, multiplier))
         if p.output != 0:
-            store_part(p.entries, p.output + time * p.output_step + sample * p.output_row + block * size, block, shown)
+            of_sample = p.output + time * p.output_step + sample * p.output_row
+            show(of_sample + block * shown_size, shown, p.entries - block * lanes)
         save_state(p, p.saved_hidden, p.entries, time, block, sample, value)
 
     return put
@@ -306,14 +314,14 @@ def skip_of(p: TimeLoopParameters, time: Any, sample: Any) -> Any:
 
 
 @cache
-def pass_kernels(isa: Isa) -> tuple[Any, Any]:
+def pass_kernels(stored: Storage, isa: Isa) -> tuple[Any, Any]:
     """The results of a skipped step.
 
     pass_state(p, time, block, row, old, new) carries h and writes zeros or h to the output. pass_cell, with the same arguments, carries the
     cell state, saves zeros for the gates, and also does the work of pass_state unless a second stage computes h.
     """
     simd = simd_of(isa)
-    load, all_of, size, put = simd.load, simd.all_of, simd.size, put_kernel(isa)
+    load, all_of, size, put = simd.load, simd.all_of, simd.size, put_kernel(stored, isa)
     save_gate, save_state = reserve_kernels(isa)
 
     @jit
@@ -335,9 +343,9 @@ def pass_kernels(isa: Isa) -> tuple[Any, Any]:
     return pass_state, pass_cell
 
 
-def rnn_kernel(functions: tuple[str, ...], isa: Isa) -> Any:
+def rnn_kernel(functions: tuple[str, ...], stored: Storage, isa: Isa) -> Any:
     """The step of RNN."""
-    load, put = simd_of(isa).load, put_kernel(isa)
+    load, put = simd_of(isa).load, put_kernel(stored, isa)
     f, saves_argument = activation(functions[0], 0, isa), functions[0] == "other"
     save_gate, _ = reserve_kernels(isa)
 
@@ -372,9 +380,9 @@ def _reserve_prefetch(isa: Isa) -> Any:
     return prefetch
 
 
-def lstm_kernel(functions: tuple[str, ...], isa: Isa) -> Any:
+def lstm_kernel(functions: tuple[str, ...], stored: Storage, isa: Isa) -> Any:
     """The step of LSTM; with a projection h follows in the next stage."""
-    simd, put, clipped = simd_of(isa), put_kernel(isa), clip_kernel(isa)
+    simd, put, clipped = simd_of(isa), put_kernel(stored, isa), clip_kernel(isa)
     load, store, all_of, size = simd.load, simd.store, simd.all_of, simd.size
     multiply, multiply_add, rest = simd.multiply, simd.multiply_add, rest_of(functions[0], isa)
     f, g, h = (activation(name, role, isa) for role, name in enumerate(functions))
@@ -421,9 +429,9 @@ def lstm_kernel(functions: tuple[str, ...], isa: Isa) -> Any:
     return lstm
 
 
-def projection_kernel(isa: Isa) -> Any:
+def projection_kernel(stored: Storage, isa: Isa) -> Any:
     """The rest of an LSTM's step with a projection, after the product."""
-    load, put = simd_of(isa).load, put_kernel(isa)
+    load, put = simd_of(isa).load, put_kernel(stored, isa)
 
     @jit
     def project(p: LayerParameters, time: Any, block: Any, row: Any, parts: Any, sums: Any, old: Any, new: Any) -> None:
@@ -433,9 +441,9 @@ def projection_kernel(isa: Isa) -> Any:
     return project
 
 
-def gru_kernel(functions: tuple[str, ...], isa: Isa) -> Any:
+def gru_kernel(functions: tuple[str, ...], stored: Storage, isa: Isa) -> Any:
     """The step of a GRU whose reset gate comes after the product. The sums exclude the input's part."""
-    simd, put, mixed = simd_of(isa), put_kernel(isa), _mix_kernel(isa)
+    simd, put, mixed = simd_of(isa), put_kernel(stored, isa), _mix_kernel(isa)
     load, add, multiply_add, size = simd.load, simd.add, simd.multiply_add, simd.size
     f, g = (activation(name, role, isa) for role, name in enumerate(functions))
     f_argument, g_argument = (name == "other" for name in functions)
@@ -482,9 +490,9 @@ def gru_gates_kernel(functions: tuple[str, ...], isa: Isa) -> Any:
     return gru_gates
 
 
-def gru_candidate_kernel(functions: tuple[str, ...], isa: Isa) -> Any:
+def gru_candidate_kernel(functions: tuple[str, ...], stored: Storage, isa: Isa) -> Any:
     """The rest of that GRU's step, after the product."""
-    put, mixed = put_kernel(isa), _mix_kernel(isa)
+    put, mixed = put_kernel(stored, isa), _mix_kernel(isa)
     load, size = simd_of(isa).load, simd_of(isa).size
     g, argument = activation(functions[1], 1, isa), functions[1] == "other"
     save_gate, _ = reserve_kernels(isa)

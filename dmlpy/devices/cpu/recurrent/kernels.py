@@ -36,7 +36,7 @@ from dmlpy.devices.cpu.thread_pool_kernels import NOTHING, acquire, commit, publ
 
 if TYPE_CHECKING:
     from dmlpy.description.gate_order import Cell
-    from dmlpy.devices.cpu.isa import Isa
+    from dmlpy.devices.cpu.isa import Isa, Storage
     from dmlpy.devices.cpu.recurrent.parameters import TimeLoopParameters
 
 Stage = Callable[..., None]
@@ -57,16 +57,16 @@ def tile_bounds(p: TimeLoopParameters, blocks: Any, tile: Any) -> Any:
     return blocks * group // groups, blocks * (group + 1) // groups, first, last
 
 
-def _dropped_kernel(gates: int, isa: Isa) -> Any:
+def _dropped_kernel(gates: int, stored: Storage, isa: Isa) -> Any:
     """Writes a row of x with each gate's dropout: drop(p, source, sample, target)."""
-    simd, read, lanes = simd_of(isa), load_store_of("float32", isa).load, isa.lanes
+    simd, read, element, lanes = simd_of(isa), load_store_of(stored, isa).load, load_store_of(stored, isa).size, isa.lanes
     load, store, multiply = simd.load, simd.store, simd.multiply
 
     @jit
     def drop(p: LayerParameters, source: Any, sample: Any, target: Any) -> None:
         of_sample = p.input_dropout + sample * p.gathered_row
         for entry in range(0, p.inputs, lanes):
-            x = read(source + entry * FLOAT_BYTES, p.inputs - entry)
+            x = read(source + entry * element, p.inputs - entry)
             for gate in range(gates):
                 at = gate * p.input_gate + entry * FLOAT_BYTES
                 store(target + at, multiply(x, load(of_sample + at)))
@@ -83,18 +83,19 @@ def _are_contiguous(p: LayerParameters, first: Any, rows: Any) -> Any:
     return count == rows
 
 
-def build_input_products(gates: int, isa: Isa) -> Stage:
+def build_input_products(gates: int, stored: Storage, isa: Isa) -> Stage:
     """The stage of a chunk's input products, biases included: a tile is a block of units.
 
-    Rows that are not contiguous, or have dropout, are first copied by each thread for all its blocks.
+    Rows that are not contiguous, are no floats of 4 bytes, or have dropout, are first copied by each thread for all its blocks.
 
     Args:
         gates: the number of gates.
+        stored: the type of the input's elements.
         isa: the instruction set that it is compiled for.
     """
     simd, part = simd_of(isa), gates * simd_of(isa).size
     load, store, size, parameters_at = simd.load, simd.store, simd.size, struct_view(LayerParameters)
-    copy, drop = row_copy("float32", isa), _dropped_kernel(gates, isa)
+    copy, drop, in_floats = row_copy(stored, isa), _dropped_kernel(gates, stored, isa), stored == "float32"
 
     @jit
     def gather(p: LayerParameters, first: Any, rows: Any, target: Any) -> None:
@@ -111,7 +112,7 @@ def build_input_products(gates: int, isa: Isa) -> Stage:
         before = integer_at(p.bases + 8 * low)
         rows = integer_at(p.bases + 8 * (low + count)) - before
         factors, factors_row, gathered = p.input + before * p.input_row, p.input_row, p.gathered == 0
-        if not gathered and p.input_dropout == 0 and _are_contiguous(p, before, rows):
+        if in_floats and not gathered and p.input_dropout == 0 and _are_contiguous(p, before, rows):
             factors, gathered = p.input + integer_at(p.rows + 8 * before) * p.input_row, True
         block = acquire(p, sync, thread, threads, stage, p.blocks, NOTHING)
         while block >= 0:
@@ -131,20 +132,22 @@ def build_input_products(gates: int, isa: Isa) -> Stage:
     return products
 
 
-def build_step(kind: Cell, resets_first: bool, functions: tuple[str, ...], isa: Isa) -> Stage:
+def build_step(kind: Cell, resets_first: bool, functions: tuple[str, ...], stored: Storage, isa: Isa) -> Stage:
     """The stage of a step, or the first of two: for a GRU that resets first, that of its gates; with a projection, that of the cell.
 
     Args:
         kind: the cell.
         resets_first: whether a GRU's last product depends on the reset gate.
         functions: names of its activations (see `cell_kernels.activation`): f, then g, then h.
+        stored: the type of the output's elements.
         isa: the instruction set that it is compiled for.
     """
     size, parameters_at = simd_of(isa).size, struct_view(LayerParameters)
     gates, resets_last = {"RNN": 1, "GRU": 3, "LSTM": 4}[kind], kind == "GRU" and not resets_first
-    makes = {"RNN": rnn_kernel, "LSTM": lstm_kernel, "GRU": gru_gates_kernel if resets_first else gru_kernel}
-    _, pass_cell = pass_kernels(isa)
-    part, unit, pass_by = gates * size, makes[kind](functions, isa), _pass_nothing if resets_first else pass_cell
+    makes = {"RNN": rnn_kernel, "LSTM": lstm_kernel, "GRU": gru_kernel}
+    _, pass_cell = pass_kernels(stored, isa)
+    part, pass_by = gates * size, _pass_nothing if resets_first else pass_cell
+    unit = gru_gates_kernel(functions, isa) if resets_first else makes[kind](functions, stored, isa)
     over_samples = _over_samples(gates - resets_first, part, unit, pass_by, isa)
 
     def run_stage(parameters: Any, thread: Any, threads: Any, sync: Any, stage: Any, low: Any, step: Any) -> None:
@@ -159,10 +162,10 @@ def build_step(kind: Cell, resets_first: bool, functions: tuple[str, ...], isa: 
     return run_stage
 
 
-def build_candidate(functions: tuple[str, ...], isa: Isa) -> Stage:
+def build_candidate(functions: tuple[str, ...], stored: Storage, isa: Isa) -> Stage:
     """The second stage of a step of a GRU that resets first. The arguments are `build_step`'s."""
-    size, parameters_at, (_, pass_cell) = simd_of(isa).size, struct_view(LayerParameters), pass_kernels(isa)
-    part, over_samples = 3 * size, _over_samples(1, 3 * size, gru_candidate_kernel(functions, isa), pass_cell, isa)
+    size, parameters_at, (_, pass_cell) = simd_of(isa).size, struct_view(LayerParameters), pass_kernels(stored, isa)
+    part, over_samples = 3 * size, _over_samples(1, 3 * size, gru_candidate_kernel(functions, stored, isa), pass_cell, isa)
 
     def run_stage(parameters: Any, thread: Any, threads: Any, sync: Any, stage: Any, low: Any, step: Any) -> None:
         p = parameters_at(parameters)
@@ -175,14 +178,15 @@ def build_candidate(functions: tuple[str, ...], isa: Isa) -> Stage:
     return run_stage
 
 
-def build_projection(isa: Isa) -> Stage:
+def build_projection(stored: Storage, isa: Isa) -> Stage:
     """The second stage of a step of an LSTM with a projection, which computes h.
 
     Args:
+        stored: the type of the output's elements.
         isa: the instruction set that it is compiled for.
     """
-    parameters_at, (pass_state, _) = struct_view(LayerParameters), pass_kernels(isa)
-    over_samples = _over_samples(1, 0, projection_kernel(isa), pass_state, isa)
+    parameters_at, (pass_state, _) = struct_view(LayerParameters), pass_kernels(stored, isa)
+    over_samples = _over_samples(1, 0, projection_kernel(stored, isa), pass_state, isa)
 
     def run_stage(parameters: Any, thread: Any, threads: Any, sync: Any, stage: Any, low: Any, step: Any) -> None:
         p = parameters_at(parameters)

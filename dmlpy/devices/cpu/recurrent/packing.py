@@ -308,8 +308,13 @@ class Rows(NamedTuple):
 
 
 def has_rows(tensor: TensorDesc) -> bool:
-    """Returns whether kernels read, or write, the rows of a tensor in place: contiguous float32 rows."""
-    return tensor.data_type.numpy == np.float32 and (tensor.element_strides[-1] == 1 or tensor.sizes[-1] == 1)
+    """Returns whether products read, or write, the rows of a tensor in place: contiguous float32 rows."""
+    return tensor.data_type.numpy == np.float32 and has_contiguous_rows(tensor)
+
+
+def has_contiguous_rows(tensor: TensorDesc) -> bool:
+    """Returns whether the elements of each row of a tensor lie side by side."""
+    return tensor.element_strides[-1] == 1 or tensor.sizes[-1] == 1
 
 
 def in_place(rows: Array, active: ActiveRows, gathers: list[RowGather]) -> Rows:

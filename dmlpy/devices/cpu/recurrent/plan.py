@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from dmlpy.description.enums import RecurrentDirection
-from dmlpy.devices.cpu.isa import FLOAT_BYTES, host_isa
+from dmlpy.devices.cpu.isa import FLOAT_BYTES, host_isa, storage_of
 from dmlpy.devices.cpu.jit import ACQUIRE, GATE_PRODUCTS, Kernel
 from dmlpy.devices.cpu.launches import FUSED_LAUNCH, Task
-from dmlpy.devices.cpu.recurrent.packing import PACKING, ROWS, ActiveRows, Constants, has_rows, selects
+from dmlpy.devices.cpu.recurrent.packing import PACKING, ROWS, ActiveRows, Constants, has_contiguous_rows, selects
 from dmlpy.devices.cpu.recurrent.parameters import (
     RESERVE_LAYOUT,
     STATES,
@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
 
     from dmlpy.description.tensors import TensorDesc
+    from dmlpy.devices.cpu.isa import Storage
     from dmlpy.devices.cpu.launches import HostCall, Work
     from dmlpy.operators.recurrent.gradient import ReserveDesc
     from dmlpy.operators.recurrent.layer import RecurrentDesc
@@ -54,13 +55,13 @@ if TYPE_CHECKING:
 TIME_LOOP = Kernel("dmlpy.devices.cpu.recurrent.kernels:build_time_loop", 5, returns=True)
 """The time loop of all cells, which calls the stages of one."""
 INPUT_PRODUCTS = Kernel("dmlpy.devices.cpu.recurrent.kernels:build_input_products", 7)
-"""The stage of a chunk's input products: the number of gates, and the instruction set."""
+"""The stage of a chunk's input products: the number of gates, the input's type, and the instruction set."""
 STEP = Kernel("dmlpy.devices.cpu.recurrent.kernels:build_step", 7)
-"""The stage of a cell's step: its kind, whether it resets first, its activations' names, and the instruction set."""
+"""The stage of a cell's step: its kind, whether it resets first, its activations' names, the output's type, and the instruction set."""
 CANDIDATE = Kernel("dmlpy.devices.cpu.recurrent.kernels:build_candidate", 7)
-"""The second stage of the step of a GRU that resets first: its activations' names, and the instruction set."""
+"""The second stage of the step of a GRU that resets first: its activations' names, the output's type, and the instruction set."""
 PROJECTION = Kernel("dmlpy.devices.cpu.recurrent.kernels:build_projection", 7)
-"""The second stage of the step of an LSTM with a projection: the instruction set."""
+"""The second stage of the step of an LSTM with a projection: the output's type, and the instruction set."""
 
 _ALIGNMENT = 64
 _CHUNK_ROWS = 128
@@ -68,6 +69,11 @@ _CHUNK_ROWS = 128
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Arrays = Mapping[str, Array]
+
+
+def _in_place(stored: Storage) -> str:
+    """The words of a plan's description for a tensor whose rows kernels read, or write, where they are."""
+    return "in place" if stored == "float32" else f"in place, of {stored}"
 
 
 class RecurrentPlan(Plan):
@@ -94,7 +100,11 @@ class RecurrentPlan(Plan):
         self._chunk = min(max(1, _CHUNK_ROWS // sizes.batch_size), sizes.seq_length)
         output = self._tensors.get("output_sequence_tensor")
         self._input_row = self._row_of_input(self._tensors["input_tensor"])
-        self._writes_output_directly = output is None or has_rows(output)
+        self._writes_output_directly = output is None or has_contiguous_rows(output)
+        self._read, self._written = (
+            storage_of(tensor.data_type) if tensor is not None and in_place else "float32"
+            for tensor, in_place in ((self._tensors["input_tensor"], self._input_row is not None), (output, self._writes_output_directly))
+        )
         self._constants = Constants(desc, self._isa)
         self._packed = Layout(self._constants.arrays(), _ALIGNMENT)
         self._scratch = Layout(self._scratch_arrays(), _ALIGNMENT)
@@ -118,8 +128,8 @@ class RecurrentPlan(Plan):
         lanes, fused = self._isa.lanes, self._constants.fused_gates["recurrence"]
         separate = f", {fused} at a time" if fused < self._sizes.gates else ""
         summed = f"{self._sizes.gates} gate(s){separate}, of up to {self._isa.columns(fused)} samples"
-        reading = "in place" if self._input_row is not None else "copied to float32 a chunk at a time"
-        writing = "in place" if self._writes_output_directly else "copied from float32 a chunk at a time"
+        reading = "copied to float32 a chunk at a time" if self._input_row is None else _in_place(self._read)
+        writing = _in_place(self._written) if self._writes_output_directly else "copied from float32 a chunk at a time"
         order = described_order(self._threads, concurrent=self._concurrent)
         return "\n".join(
             [
@@ -175,8 +185,8 @@ class RecurrentPlan(Plan):
         batch, steps = self._sizes.batch_size, self._sizes.seq_length
         if batch == 1:
             row = step
-        regular = has_rows(tensor) and (batch == 1 or steps == 1 or step == batch * row)
-        return FLOAT_BYTES * row if regular else None
+        regular = has_contiguous_rows(tensor) and (batch == 1 or steps == 1 or step == batch * row)
+        return tensor.data_type.numpy.itemsize * row if regular else None
 
     def _addresses(self, direction: int) -> dict[str, int]:
         """The compiled functions of a direction's time loop, by the names of its parameters."""
@@ -186,11 +196,12 @@ class RecurrentPlan(Plan):
         products = {"input": (gates, fused["weights"]), "step": (gates - cell.resets_first, fused["recurrence"])}
         found = {
             "acquire": ACQUIRE.address(),
-            "input_stage": INPUT_PRODUCTS.address(gates, isa),
-            "step_stage": STEP.address(cell.kind, cell.resets_first, names, isa),
+            "input_stage": INPUT_PRODUCTS.address(gates, self._read, isa),
+            "step_stage": STEP.address(cell.kind, cell.resets_first, names, self._written, isa),
         }
         if has_second_stage(cell):
-            found["second_stage"] = CANDIDATE.address(names, isa) if cell.resets_first else PROJECTION.address(isa)
+            own = self._written, isa
+            found["second_stage"] = CANDIDATE.address(names, *own) if cell.resets_first else PROJECTION.address(*own)
             products["second"] = (1, 1)
         return found | {f"{name}_product": GATE_PRODUCTS.address(*choices, isa) for name, choices in products.items()}
 
@@ -217,7 +228,7 @@ class RecurrentPlan(Plan):
         if "input_dropout_tensor" in self._tensors:
             shapes["input_dropout"] = (batch, sizes.gates, -(-sizes.input_size // lanes) * lanes)
             shapes["gathered"] = (self._threads, rows, prod(shapes["input_dropout"][1:]))
-        elif self._selects:
+        elif self._selects or self._read != "float32":
             shapes["gathered"] = (self._threads, rows, sizes.input_size)
         if self._state_gates:
             shapes["state_dropout"] = (batch, self._state_gates, entries)
