@@ -30,6 +30,8 @@ BATCHED_LAUNCH = Kernel("dmlpy.devices.cpu.launch_kernels:build_batched_launch",
 RELOCATION = Kernel("dmlpy.devices.cpu.launch_kernels:build_relocation", 3)
 """Writes addresses into the parameters of launches."""
 _LEAST_STEAL_TIMEOUT_NS = 10_000
+_WORTH_WAKING = 8
+"""Launches of a batch that are worth waking threads for together: of each an eighth of the work that is worth it alone."""
 
 HostCall = Callable[[], object]
 
@@ -121,12 +123,14 @@ class BatchedLaunch:
     Attributes:
         body: the task body.
         parameters: the address of its parameters.
-        threads: the most threads to use.
+        threads: the threads that it wakes.
     """
 
     def __init__(self, launches: Sequence[TaskLaunch]) -> None:
         self._launches = list(launches)
-        self.threads = max(launch.threads for launch in launches)
+        shared = [launch.most for launch in launches if launch.most > 1]
+        # Many launches are worth waking threads for if each is worth sharing with threads that are awake.
+        self.threads = max(shared) if len(shared) >= _WORTH_WAKING else max(launch.threads for launch in launches)
         self._entries = np.array([entry_of(launch) for launch in launches], np.int64)
         self._parameters = np.array([len(launches), self._entries.ctypes.data], np.int64)
         self.body, self.parameters = BATCHED_LAUNCH(), self._parameters.ctypes.data
@@ -234,7 +238,7 @@ def _task_launches(launch: Launch) -> list[TaskLaunch] | None:
 def entry_of(launch: TaskLaunch | BatchedLaunch) -> tuple[int, int, int]:
     """The addresses of a launch's body and of its parameters, and the most threads that it uses."""
     function: Any = launch.body
-    return function.address, launch.parameters, launch.threads
+    return function.address, launch.parameters, launch.most if isinstance(launch, TaskLaunch) else launch.threads
 
 
 LOOP = Kernel("dmlpy.devices.cpu.launch_kernels:build_loop", 1)

@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -158,6 +158,42 @@ def shared_pool() -> ThreadPool:
     return _pool
 
 
+_AWAKE = 8
+"""How many times less work is worth sharing with threads that are awake: they join within a microsecond, and wake up within some tens."""
+
+
+class Threads(NamedTuple):
+    """How many threads share a launch.
+
+    Attributes:
+        most: those that it has work for where they are awake, as in a batch.
+        woken: those that are worth waking for it alone.
+    """
+
+    most: int = 1
+    woken: int = 1
+
+    @classmethod
+    def of(cls, available: int, work: int, of_a_thread: int) -> Threads:
+        """Those for some work.
+
+        Args:
+            available: the threads that there are.
+            work: the work, in any unit.
+            of_a_thread: the work that is worth waking another thread for.
+        """
+        least = max(1, of_a_thread // _AWAKE)
+        return cls(max(1, min(available, work // least)), max(1, min(available, work // of_a_thread)))
+
+    def tiles(self, per_thread: int) -> int:
+        """The tiles that they share, some for each thread."""
+        return per_thread * self.most if self.most > 1 else 1
+
+    def __str__(self) -> str:
+        found = f"{self.woken} thread{'s' * (self.woken > 1)}"
+        return found if self.most == self.woken else f"{found}, {self.most} within a graph"
+
+
 _TILES_PER_THREAD = 4
 """A thread that the system suspends, or that wakes late, leaves so many parts of its work to the others."""
 
@@ -171,16 +207,15 @@ class WorkShares(PlanPart):
         values: the parameters `tiles` and `units` of `structs.UnitParameters`.
 
     Args:
-        most: the most threads.
+        threads: the most threads.
     """
 
-    def __init__(self, units: int, most: int) -> None:
-        self.units, self.threads = units, max(1, min(most, units))
-        tiles = min(units, _TILES_PER_THREAD * self.threads) if self.threads > 1 else 1
-        self.values = {"tiles": tiles, "units": units}
+    def __init__(self, units: int, threads: Threads) -> None:
+        self.units, self.threads = units, Threads(*(max(1, min(most, units)) for most in threads))
+        self.values = {"tiles": min(units, self.threads.tiles(_TILES_PER_THREAD)), "units": units}
 
     def __str__(self) -> str:
-        return f"{self.threads} thread{'s' * (self.threads > 1)}"
+        return str(self.threads)
 
 
 class TaskLaunch:
@@ -189,19 +224,24 @@ class TaskLaunch:
     Attributes:
         body: the task body.
         parameters: the address of its parameters.
-        threads: the most threads to use.
+        threads: the threads that it wakes if it is launched alone.
+        most: the most threads that run it in a batch.
         memory: the owner of the parameters.
         relocations: the words of the parameters that hold addresses in bound memory; None if some are not known.
     """
 
     def __init__(
-        self, body: TaskBody, parameters: int, threads: int, memory: object, relocations: Sequence[Relocation] | None = None
+        self, body: TaskBody, parameters: int, threads: Threads | int, memory: object, relocations: Sequence[Relocation] | None = None
     ) -> None:
-        self.body, self.parameters, self.threads, self.memory, self.relocations = body, parameters, threads, memory, relocations
+        self.body, self.parameters, self.memory, self.relocations = body, parameters, memory, relocations
+        self.most, self.threads = threads if isinstance(threads, Threads) else (threads, threads)
 
     @classmethod
-    def of(cls, body: TaskBody, parameters: Parameters, threads: int, memory: object = None) -> TaskLaunch:
-        """A launch with parameters that can be relocated; `memory` is what they refer to besides their own memory."""
+    def of(cls, body: TaskBody, parameters: Parameters, threads: Threads | int, memory: object = None) -> TaskLaunch:
+        """A launch with parameters that can be relocated; `memory` is what they refer to besides their own memory.
+
+        A number of threads means as many whether they are awake or not.
+        """
         return cls(body, parameters.address, threads, (parameters.memory, memory), parameters.relocations)
 
     def __call__(self, stream: int) -> None:

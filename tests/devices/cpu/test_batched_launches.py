@@ -22,7 +22,7 @@ pytest.importorskip("llvmlite", reason="llvmlite is not installed (the extra 'cp
 from dmlpy.devices.cpu.launches import BatchedLaunch, BatchedLaunches
 from dmlpy.devices.cpu.matrix import plan as products
 from dmlpy.devices.cpu.reduction import plan as reductions
-from dmlpy.devices.cpu.thread_pool import TaskLaunch, ThreadPool
+from dmlpy.devices.cpu.thread_pool import TaskLaunch, ThreadPool, Threads
 from dmlpy.devices.plan import in_order
 from tests.support.cpu.concurrent_launch import CONCURRENT_LAUNCH, call_parameters
 
@@ -167,6 +167,43 @@ def test_a_worker_takes_part_in_each_launch() -> None:
     for _ in range(3):
         run(0)
     assert len(seen) == 18
+    assert len(set(seen)) == 2
+
+
+@pytest.mark.parametrize(
+    ("available", "work", "expected"),
+    [(1, 10_000, (1, 1)), (4, 99, (1, 1)), (4, 199, (1, 1)), (4, 200, (2, 1)), (4, 800, (4, 1)), (4, 1600, (4, 2)), (4, 10_000, (4, 4))],
+)
+def test_threads_that_are_awake_share_less_work(available: int, work: int, expected: tuple[int, int]) -> None:
+    assert Threads.of(available, work, 800) == expected
+
+
+@pytest.mark.parametrize(
+    ("launches", "expected"),
+    [([(1, 1)] * 20, 1), ([(2, 1)] * 7, 1), ([(2, 1)] * 8, 2), ([(3, 1), (1, 1)] * 8, 3), ([(2, 1), (3, 3)], 3), ([(4, 2), (1, 1)], 2)],
+)
+def test_threads_that_a_batch_wakes(launches: list[tuple[int, int]], expected: int) -> None:
+    """As many as one launch is worth, or several smaller ones together."""
+    found = [TaskLaunch.of(CONCURRENT_LAUNCH(), call_parameters([]), Threads(*threads)) for threads in launches]
+    assert BatchedLaunch(found).threads == expected
+    assert [launch.threads for launch in found] == [woken for _, woken in launches]
+
+
+def test_a_thread_that_one_launch_wakes_shares_the_smaller_ones() -> None:
+    """Two tiles wait for each other in the smaller launch, which wakes no thread if it runs alone."""
+    together, seen = Barrier(2, timeout=60), list[int]()
+
+    def body(result: Any, error: Any, parameters: int, thread: int, threads: int, sync: int, epoch: int) -> int:
+        together.wait()
+        seen.append(get_ident())
+        return 0
+
+    function = CFUNCTYPE(c_int, c_void_p, c_void_p, *[c_int64] * 5)(body)
+    address: Any = cast(function, c_void_p).value
+    small = TaskLaunch.of(CONCURRENT_LAUNCH(), call_parameters([(address, 0)] * 2), Threads(2, 1))
+    large = TaskLaunch.of(CONCURRENT_LAUNCH(), call_parameters([]), Threads(2, 2))
+    [(run, _)] = BatchedLaunches([small, large]).parts
+    run(0)
     assert len(set(seen)) == 2
 
 

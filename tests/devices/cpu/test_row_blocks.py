@@ -151,14 +151,14 @@ def test_threads_tiles_and_row_blocks_change_no_bit(name: str, kind: str, monkey
 # the window, threads, a tile's work, bytes of a row block, tiles, rows of a row block
 DIVISIONS = {
     "one thread": ("high", 1, 1 << 20, 1 << 14, 1, 37),
-    "a tile for each thread": ("high", 2, 1 << 20, 1 << 14, 2, 37),
-    "more threads than planes": ("high", 3, 1 << 20, 1 << 14, 3, 19),
+    "several tiles for each thread": ("high", 2, 1 << 20, 1 << 14, 8, 10),
+    "as many as planes have rows for": ("high", 3, 1 << 20, 1 << 14, 8, 10),
     "tiles of a plane": ("high", 1, 6000, 1 << 14, 2, 37),
     "tiles of half a plane": ("high", 1, 3000, 1 << 14, 4, 19),
     "tiles of few rows": ("high", 1, 100, 1 << 14, 8, 10),
-    "small row blocks": ("high", 2, 1 << 20, 1000, 2, 13),
-    "row blocks of few rows": ("high", 2, 1 << 20, 100, 2, 10),
-    "row blocks of every second row": ("strides", 2, 1 << 20, 1 << 13, 2, 9),
+    "small row blocks": ("high", 1, 1 << 20, 1000, 1, 13),
+    "row blocks of few rows": ("high", 1, 1 << 20, 100, 1, 10),
+    "row blocks of every second row": ("strides", 1, 1 << 20, 1 << 13, 1, 9),
 }
 
 

@@ -14,7 +14,7 @@ from dmlpy.devices.cpu.convolution.layout import PLAIN, Epilogue, Phase, split_i
 from dmlpy.devices.cpu.convolution.tiling import ChannelTiling, PositionTiling
 from dmlpy.devices.cpu.isa import host_isa
 from dmlpy.devices.cpu.plans import best_plan
-from dmlpy.devices.cpu.thread_pool import TaskLaunch
+from dmlpy.devices.cpu.thread_pool import TaskLaunch, Threads
 from dmlpy.devices.graphs.fused_convolution_descs import EpilogueConvolutionDesc, NormalizedConvolutionDesc
 from dmlpy.devices.host.threads import available_threads
 from dmlpy.devices.numpy.convolution.geometry import Array, Geometry, Index, filter_array, tensor_array
@@ -69,9 +69,9 @@ class ConvolutionPlan(Plan):
         elif function is not None:
             self._activation_plan = best_plan(function.replace(input_tensor=desc.output_tensor, output_tensor=desc.output_tensor))
         self._phases = split_into_phases(geometry)
-        most = geometry.multiplications // len(self._phases) // _WORK_OF_A_THREAD
-        self._threads = max(1, min(available_threads(), most))
-        self._tilings = [choose_tiling(geometry, phase, self._tensors, self._threads, isa, self._epilogue) for phase in self._phases]
+        self._threads = Threads.of(available_threads(), geometry.multiplications // len(self._phases), _WORK_OF_A_THREAD)
+        threads = self._threads.most
+        self._tilings = [choose_tiling(geometry, phase, self._tensors, threads, isa, self._epilogue) for phase in self._phases]
         packed: list[tuple[str, tuple[int, ...], np.dtype[Any]]] = [
             (f"weights {number}", (geometry.groups, tiling.blocks, tiling.channels, tiling.taps, tiling.block), COMPUTE)
             for number, tiling in enumerate(self._tilings)
@@ -84,7 +84,7 @@ class ConvolutionPlan(Plan):
         self._packed = Layout(packed, _ALIGNMENT)
         self.constants = tuple(name for name in ("filter_tensor", "bias_tensor", *_STATISTICS) if name in self._tensors)
         self.persistent_size = self._packed.size
-        self._scratch_size = self._threads * max(tiling.scratch_size for tiling in self._tilings)
+        self._scratch_size = self._threads.most * max(tiling.scratch_size for tiling in self._tilings)
         self.prepared_temporary_size = self._scratch_size + (0 if self._activation_plan is None else self._activation_plan.temporary_size)
         self.temporary_size = self.prepared_temporary_size + self.persistent_size
 
@@ -114,7 +114,7 @@ class ConvolutionPlan(Plan):
         return max(phase.out[1] * phase.out[2] for phase in self._phases)
 
     def describe(self) -> str:
-        threads, first = f"{self._threads} thread{'s' * (self._threads > 1)}", self._tilings[0]
+        threads, first = self._threads, self._tilings[0]
         tiles = sum(tiling.tiles for tiling in self._tilings)
         lines = [f"compiled by LLVM, {COMPUTE} arithmetic on {threads}; {tiles} tile(s)"]
         if self._geometry.backward:

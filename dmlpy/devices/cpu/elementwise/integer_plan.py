@@ -18,7 +18,7 @@ from dmlpy.devices.cpu.elementwise.program import ACTIVATION, ARITHMETIC, LOGIC,
 from dmlpy.devices.cpu.isa import host_isa
 from dmlpy.devices.cpu.jit import Kernel
 from dmlpy.devices.cpu.structs import Address, Bytes, Count, FixedArray, KernelStruct, UnitParameters, field
-from dmlpy.devices.cpu.thread_pool import TaskLaunch, WorkShares
+from dmlpy.devices.cpu.thread_pool import TaskLaunch, Threads, WorkShares
 from dmlpy.devices.host.threads import available_threads
 from dmlpy.devices.plan import Launch, PlanPart, PlanWithoutConstants, Pointers
 
@@ -234,7 +234,7 @@ class ContiguousPlan(PlanWithoutConstants):
         self._places, self._count, self._limits = places, output.element_count, dict(zip(("low", "high"), limits, strict=True))
         self._choices = function, operand.data_type.numpy.name, output.data_type.numpy.name, host_isa()
         moved = self._count * output.data_type.numpy.itemsize
-        self._shares = WorkShares(self._count, min(available_threads(), moved // _BYTES_OF_A_THREAD))
+        self._shares = WorkShares(self._count, Threads.of(available_threads(), moved, _BYTES_OF_A_THREAD))
 
     def load(self) -> None:
         CONTIGUOUS(*self._choices)
@@ -290,8 +290,8 @@ class _Rows(PlanPart):
     def __init__(self, widths: Sequence[int], axes: Sequence[Axis]) -> None:
         *outer, row = axes
         count, width = prod(axis.size for axis in axes), widths[0]
-        threads = min(available_threads(), count * width // _BYTES_OF_A_THREAD)
-        split = max(1, min(row.size * width // _BYTES_OF_A_ROW, threads * _UNITS_OF_A_THREAD))
+        threads = Threads.of(available_threads(), count * width, _BYTES_OF_A_THREAD)
+        split = max(1, min(row.size * width // _BYTES_OF_A_ROW, threads.most * _UNITS_OF_A_THREAD))
         table = [
             (axis.size, *(step * element_size for step, element_size in zip(axis.strides, widths, strict=False)))
             for axis in reversed(outer)

@@ -26,7 +26,7 @@ from dmlpy.devices.cpu.elementwise.program import (
 from dmlpy.devices.cpu.isa import FLOAT_BYTES, Storage, host_isa
 from dmlpy.devices.cpu.jit import Kernel
 from dmlpy.devices.cpu.structs import FixedArray
-from dmlpy.devices.cpu.thread_pool import TaskLaunch, WorkShares
+from dmlpy.devices.cpu.thread_pool import TaskLaunch, Threads, WorkShares
 from dmlpy.devices.host.threads import available_threads
 from dmlpy.devices.plan import Launch, PlanWithoutConstants, Pointers
 
@@ -138,8 +138,8 @@ class ElementwisePlan(PlanWithoutConstants):
         self._count = output[1].element_count
         self._isa = host_isa()
         work = self._count * sum(_EXPENSIVE_COST if each.code in EXPENSIVE else 1 for each in program.instructions)
-        threads = min(available_threads(), work // _WORK_OF_A_THREAD)
-        self._blocks = _blocks_of(program, descs, self._isa.lanes, self._count // (_FEWEST_BLOCKS * max(threads, 1)))
+        threads = Threads.of(available_threads(), work, _WORK_OF_A_THREAD)
+        self._blocks = _blocks_of(program, descs, self._isa.lanes, self._count // (_FEWEST_BLOCKS * threads.most))
         self._length = len(program.instructions)
         self._sizes = FixedArray.of_rows([self._blocks.sizes])
         widths = [desc.data_type.numpy.itemsize for desc in descs]
@@ -153,7 +153,7 @@ class ElementwisePlan(PlanWithoutConstants):
         self._shares = WorkShares(prod(self._blocks.sizes), threads)
         self._register_size = _align(self._blocks.rows * self._blocks.columns * FLOAT_BYTES)
         self._scratch_size = _align((len(descs) + self._used) * 8) + self._used * self._register_size
-        self.temporary_size = self._shares.threads * self._scratch_size
+        self.temporary_size = self._shares.threads.most * self._scratch_size
 
     def _kernel(self) -> Function:
         return INTERPRETER(self._storage, self._isa)

@@ -10,7 +10,7 @@ import numpy as np
 from dmlpy.devices.cpu.isa import host_isa, storage_of
 from dmlpy.devices.cpu.jit import Kernel
 from dmlpy.devices.cpu.structs import Address, Bytes, Count, FixedArray, Float64, UnitParameters, field
-from dmlpy.devices.cpu.thread_pool import TaskLaunch, WorkShares
+from dmlpy.devices.cpu.thread_pool import TaskLaunch, Threads, WorkShares
 from dmlpy.devices.host.threads import available_threads
 from dmlpy.devices.plan import Launch, PlanWithoutConstants, Pointers
 
@@ -59,7 +59,7 @@ class BandsPlan(PlanWithoutConstants):
         self._rows, self._element, self._has_input = prod(batch) * self._height, output.data_type.numpy.itemsize, has_input
         self._values, self._bands = FixedArray(np.array([value, 0], output.data_type.numpy)), FixedArray(np.array(bands, np.int64))
         moved = self._rows * self._width * self._element
-        self._shares = WorkShares(self._rows, min(available_threads(), moved // _BYTES_OF_A_THREAD))
+        self._shares = WorkShares(self._rows, Threads.of(available_threads(), moved, _BYTES_OF_A_THREAD))
 
     def load(self) -> None:
         BANDS()
@@ -106,7 +106,7 @@ class SequencePlan(PlanWithoutConstants):
         self._elements, self._values = output.element_count, {"start": start, "delta": delta}
         self._storage, vectors = storage_of(output.data_type), -(-output.element_count // host_isa().lanes)
         moved = self._elements * output.data_type.numpy.itemsize
-        self._shares = WorkShares(vectors, min(available_threads(), moved // _BYTES_OF_A_THREAD))
+        self._shares = WorkShares(vectors, Threads.of(available_threads(), moved, _BYTES_OF_A_THREAD))
 
     def load(self) -> None:
         SEQUENCE(self._storage, host_isa())

@@ -10,7 +10,7 @@ import numpy as np
 from dmlpy.devices.cpu.jit import Kernel
 from dmlpy.devices.cpu.movement.plan import Copy, CopyPlan, Elements
 from dmlpy.devices.cpu.structs import Address, Bytes, Count, CountedParameters, FixedArray, Flag, UnitParameters, field
-from dmlpy.devices.cpu.thread_pool import TaskLaunch, WorkShares
+from dmlpy.devices.cpu.thread_pool import TaskLaunch, Threads, WorkShares
 from dmlpy.devices.host.threads import available_threads
 from dmlpy.devices.plan import Launch, PlanWithoutConstants, Pointers, in_order
 
@@ -97,8 +97,8 @@ class IndexingPlan(PlanWithoutConstants):
         self._index_bytes, self._signed = kind.itemsize, kind.kind == "i"
         output = tensors["output_tensor"]
         moved = output.element_count * output.data_type.numpy.itemsize
-        most = 1 if units.ordered else min(available_threads(), moved // _BYTES_OF_A_THREAD)
-        self._shares = WorkShares(units.count, most)
+        threads = Threads() if units.ordered else Threads.of(available_threads(), moved, _BYTES_OF_A_THREAD)
+        self._shares = WorkShares(units.count, threads)
         self._copy = None
         if filled is not None:
             kind, shape = output.data_type.numpy, (output.element_count,)

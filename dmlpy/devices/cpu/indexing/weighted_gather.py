@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from dmlpy.devices.cpu.isa import FLOAT_BYTES, host_isa
 from dmlpy.devices.cpu.jit import Kernel
 from dmlpy.devices.cpu.structs import Address, Bytes, Count, UnitParameters, field
-from dmlpy.devices.cpu.thread_pool import TaskLaunch, WorkShares
+from dmlpy.devices.cpu.thread_pool import TaskLaunch, Threads, WorkShares
 from dmlpy.devices.host.threads import available_threads
 from dmlpy.devices.plan import Launch, PlanWithoutConstants, Pointers
 
@@ -74,8 +74,8 @@ class WeightedGatherPlan(PlanWithoutConstants):
         for name, tensor, along in (("input", source, "element"), ("output", target, "place")):
             names = (f"{name}_batch", f"{name}_{along}", f"{name}_channel")
             self._values |= {step_name: stride * FLOAT_BYTES for step_name, stride in zip(names, tensor.element_strides, strict=True)}
-        work = target.element_count * self._terms // _WORK_OF_A_THREAD
-        self._shares = WorkShares(batches * pieces * blocks, min(available_threads(), work))
+        threads = Threads.of(available_threads(), target.element_count * self._terms, _WORK_OF_A_THREAD)
+        self._shares = WorkShares(batches * pieces * blocks, threads)
 
     def _kernel(self) -> Function:
         return WEIGHTED_GATHER(self._terms, self._contiguous, host_isa())

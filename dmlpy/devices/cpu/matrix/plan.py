@@ -14,7 +14,7 @@ from dmlpy.devices.cpu.jit import Kernel
 from dmlpy.devices.cpu.matrix.blocked import VECTORS, BlockedProduct, load_products, scratch_bytes
 from dmlpy.devices.cpu.plans import best_plan
 from dmlpy.devices.cpu.structs import Address, Bytes, Count, CountedParameters, Flag, Float32, KernelStruct, field
-from dmlpy.devices.cpu.thread_pool import TaskLaunch
+from dmlpy.devices.cpu.thread_pool import TaskLaunch, Threads
 from dmlpy.devices.host.threads import available_threads
 from dmlpy.devices.numpy.plans import COMPUTE
 from dmlpy.devices.plan import Launch, Layout, Plan, PlanWithoutConstants, Pointers, arrays_of, in_order, packing_of
@@ -139,8 +139,8 @@ class ProductPlan(Plan):
         self._packed = Layout([("panels", (*entries, self._panels, self._terms, width), COMPUTE)], _ALIGNMENT)
         self.persistent_size = self._packed.size
         multiplications = prod(self._batch) * rows * columns * self._terms
-        self._threads = max(1, min(available_threads(), multiplications // _WORK_OF_A_THREAD))
-        wanted = ceil((_TILES_PER_THREAD * self._threads if self._threads > 1 else 1) / prod(self._batch))
+        self._threads = Threads.of(available_threads(), multiplications, _WORK_OF_A_THREAD)
+        wanted = ceil(self._threads.tiles(_TILES_PER_THREAD) / prod(self._batch))
         most = self._isa.columns(VECTORS)
         self._panel_splits = min(self._panels, wanted)
         self._row_splits = min(ceil(rows / most), ceil(wanted / self._panel_splits))
@@ -150,7 +150,7 @@ class ProductPlan(Plan):
         self._copied_groups = groups if self._storage == "float32" else min(ceil(groups / self._row_splits), some)
         floats = (1 + most) * width + (0 if self._storage == "float32" else self._copied_groups * size)
         self._scratch_size = ceil(floats * FLOAT_BYTES / _ALIGNMENT) * _ALIGNMENT
-        self.prepared_temporary_size = self._threads * self._scratch_size + (
+        self.prepared_temporary_size = self._threads.most * self._scratch_size + (
             0 if self._activation_plan is None else self._activation_plan.temporary_size
         )
         # If A is a single group of rows, B is read once, so packing it does not pay.
@@ -163,9 +163,8 @@ class ProductPlan(Plan):
             self._activation_plan.load()
 
     def describe(self) -> str:
-        threads = f"{self._threads} thread{'s' * (self._threads > 1)}"
         lines = [
-            f"compiled by LLVM, {COMPUTE} arithmetic on {threads}; {self._tiles} tile(s)",
+            f"compiled by LLVM, {COMPUTE} arithmetic on {self._threads}; {self._tiles} tile(s)",
             f"sums in registers: {self._isa.columns(VECTORS)} rows of {VECTORS} vectors of {self._isa.lanes} columns",
             f"b_tensor: {self._panels} panel(s), " + ("read in address unless it is prepared" if self._in_place else "packed"),
         ]
@@ -179,7 +178,7 @@ class ProductPlan(Plan):
         panels = self._packed.arrays_at(persistent)["panels"]
         outer, inner, _, _ = matrix_strides(self._desc.b_tensor)
         term, column = b_strides(self._desc)
-        threads = max(1, min(available_threads(), panels.size // _FLOATS_OF_A_THREAD))
+        threads = Threads.of(available_threads(), panels.size, _FLOATS_OF_A_THREAD)
         parameters = PanelPackingParameters.bound(
             {
                 "tiles": prod(panels.shape[:3]),
@@ -217,7 +216,7 @@ class ProductPlan(Plan):
         """The work behind the product."""
         if self._activation_plan is None:
             return []
-        output, scratch = tensors["output_tensor"], temporary + self._threads * self._scratch_size
+        output, scratch = tensors["output_tensor"], temporary + self._threads.most * self._scratch_size
         return [self._activation_plan.bind({"input_tensor": output, "output_tensor": output}, scratch, None)]
 
     def _b_parameters_in_place(self, address: int) -> dict[str, int]:

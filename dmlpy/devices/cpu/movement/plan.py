@@ -15,7 +15,7 @@ from dmlpy.devices.cpu.elementwise.plan import Blocks
 from dmlpy.devices.cpu.isa import FLOAT_BYTES, host_isa
 from dmlpy.devices.cpu.jit import Kernel
 from dmlpy.devices.cpu.structs import Address, Bytes, Count, FixedArray, Flag, KernelStruct, UnitParameters, field
-from dmlpy.devices.cpu.thread_pool import TaskLaunch, WorkShares
+from dmlpy.devices.cpu.thread_pool import TaskLaunch, Threads, WorkShares
 from dmlpy.devices.host.threads import available_threads
 from dmlpy.devices.plan import BoundAddress, Launch, PlanWithoutConstants, Pointers
 
@@ -223,8 +223,8 @@ class CopyPlan(PlanWithoutConstants):
         self._table, self._axes = FixedArray.of_rows(rows), FixedArray.of_rows(axes)
         ordered = _overlaps(made)
         work = self._elements * self._width
-        most = 1 if ordered else min(available_threads(), work // _BYTES_OF_A_THREAD)
-        self._shares = WorkShares(self._blocks, most)
+        threads = Threads() if ordered else Threads.of(available_threads(), work, _BYTES_OF_A_THREAD)
+        self._shares = WorkShares(self._blocks, threads)
         self._bases = [(part.base, part.offset) for copy in made for part in (copy.target, copy.source)]
         """Of each copy's target and source the constant or the place of the tensor, and the bytes from there to the first element."""
 
@@ -368,7 +368,7 @@ class ReversalPlan(PlanWithoutConstants):
         table = [(axis.size, *(step * width for step, width in zip(axis.strides, widths, strict=True))) for axis in reversed(axes)]
         self._table, self._axes, self._groups = FixedArray(np.array(table, np.int64)), len(axes), prod(axis.size for axis in axes)
         moved = tensors[0].element_count * self._width
-        self._shares = WorkShares(self._groups, min(available_threads(), _REVERSED_COST * moved // _BYTES_OF_A_THREAD))
+        self._shares = WorkShares(self._groups, Threads.of(available_threads(), _REVERSED_COST * moved, _BYTES_OF_A_THREAD))
 
     def load(self) -> None:
         REVERSAL()

@@ -13,7 +13,7 @@ import numpy as np
 from dmlpy.devices.cpu.isa import have_one_storage, host_isa, storage_of
 from dmlpy.devices.cpu.jit import Function, Kernel
 from dmlpy.devices.cpu.structs import Address, Bytes, Count, CountedParameters, Flag, Float32, Float64, field
-from dmlpy.devices.cpu.thread_pool import TaskLaunch
+from dmlpy.devices.cpu.thread_pool import TaskLaunch, Threads
 from dmlpy.devices.host.threads import available_threads
 from dmlpy.devices.numpy.normalization import forward, gradient
 from dmlpy.devices.numpy.normalization.blocks import Block
@@ -199,16 +199,21 @@ class _CompiledPlan(NormalizationPlan):
     Args:
         geometry: a checked desc's.
         layout: its `entry_layout`.
+
+    Attributes:
+        layout: the layout of the entries.
+        threads: the threads of a pass.
     """
 
     is_gradient: ClassVar[bool]
 
     def __init__(self, geometry: NormalizationGeometry, layout: EntryLayout) -> None:
         self.layout = layout
+        self.threads = Threads.of(available_threads(), prod(geometry.sizes), _WORK_OF_A_THREAD)
         super().__init__(geometry)
 
     def _count_threads(self) -> int:
-        return max(1, min(available_threads(), prod(self._geometry.sizes) // _WORK_OF_A_THREAD))
+        return self.threads.most
 
     @property
     def extents(self) -> tuple[int, int, int, int]:
@@ -241,9 +246,8 @@ class _CompiledPlan(NormalizationPlan):
 
     def _describe_blocks(self) -> str:
         outer, groups, inner, chunks = self.extents
-        threads = f"{self._threads} thread{'s' * (self._threads > 1)}"
         layout = f"{outer} rows of {groups} groups" if self.layout == "rows" else f"{outer} x {groups} planes of {inner} entries"
-        return f"compiled by LLVM, {COMPUTE} arithmetic on {threads}; {layout}, in {chunks} chunk{'s' * (chunks > 1)}"
+        return f"compiled by LLVM, {COMPUTE} arithmetic on {self.threads}; {layout}, in {chunks} chunk{'s' * (chunks > 1)}"
 
     def _describe_copies(self) -> list[str]:
         return []
@@ -337,7 +341,7 @@ class _CompiledLaunch(NormalizationLaunch):
         super().__init__(plan, pointers, temporary)
         first = tuple(slice(0, 1) if axis.reduced else slice(None) for axis in self.blocking.axes)
         self.groups = Block(first, first, 0, self.blocking.statistics)
-        self._extents, self._is_rows, self._threads = plan.extents, plan.layout == "rows", plan._threads
+        self._extents, self._is_rows, self._threads = plan.extents, plan.layout == "rows", plan.threads
         self._zeros = np.zeros(plan.extents[1] + host_isa().lanes, COMPUTE)
         operands = plan._geometry.operands
         self._addresses = {role: pointers[operands[role].name] for role in plan._roles}
@@ -433,9 +437,7 @@ class _CompiledLaunch(NormalizationLaunch):
         """The parameters of the passes; `scratch` is the address of the threads' scratch."""
         outer, groups, inner, chunks = self._extents
         values: dict[str, Any] = {
-            "tiles": min(
-                chunks if self._is_rows else outer * groups * chunks, _TILES_PER_THREAD * self._threads if self._threads > 1 else 1
-            ),
+            "tiles": min(chunks if self._is_rows else outer * groups * chunks, self._threads.tiles(_TILES_PER_THREAD)),
             "outer": outer,
             "groups": groups,
             "inner": inner,

@@ -14,7 +14,7 @@ from dmlpy.devices.cpu.elementwise.program import NARROW, Code, Program
 from dmlpy.devices.cpu.isa import host_isa, storage_of
 from dmlpy.devices.cpu.jit import Kernel
 from dmlpy.devices.cpu.structs import Address, Float32, UnitParameters, field
-from dmlpy.devices.cpu.thread_pool import TaskLaunch, WorkShares
+from dmlpy.devices.cpu.thread_pool import TaskLaunch, Threads, WorkShares
 from dmlpy.devices.host.threads import available_threads
 from dmlpy.devices.plan import Launch, PlanWithoutConstants, Pointers, arrays_of, in_order
 from dmlpy.reference.optimization import corrected_rate
@@ -106,7 +106,7 @@ class _ContiguousPlan(PlanWithoutConstants):
 
     def __init__(self, desc: AdamOptimizerDesc, stored: Storage, count: int) -> None:
         self._choices, self._count = (stored, host_isa()), count
-        self._shares = WorkShares(count, min(available_threads(), count // _WORK_OF_A_THREAD))
+        self._shares = WorkShares(count, Threads.of(available_threads(), count, _WORK_OF_A_THREAD))
         self._values = {
             **self._shares.values,
             "beta1": desc.beta1,

@@ -14,7 +14,7 @@ from dmlpy.devices.cpu.convolution.layout import InputTileLayout, byte_strides
 from dmlpy.devices.cpu.isa import FLOAT_BYTES, host_isa, storage_of
 from dmlpy.devices.cpu.jit import Kernel
 from dmlpy.devices.cpu.structs import Address, Bytes, Count, FixedArray, Flag, Float32, UnitParameters, field
-from dmlpy.devices.cpu.thread_pool import TaskLaunch, WorkShares
+from dmlpy.devices.cpu.thread_pool import TaskLaunch, Threads, WorkShares
 from dmlpy.devices.host.threads import available_threads
 from dmlpy.devices.plan import Launch, PlanWithoutConstants, Pointers
 from dmlpy.operators.pooling.average import AveragingDesc
@@ -158,13 +158,13 @@ class PoolingPlan(PlanWithoutConstants):
         self._input_tile = replace(single, rows=ceil(out[0] / ceil(out[0] / rows)))
         self._row_splits = ceil(out[0] / self._input_tile.rows)
         taps = self._planes * prod(out) * prod(window)
-        self._shares = WorkShares(self._planes * self._row_splits, min(available_threads(), taps // _WORK_OF_A_THREAD))
+        self._shares = WorkShares(self._planes * self._row_splits, Threads.of(available_threads(), taps, _WORK_OF_A_THREAD))
         lanes = self._isa.lanes * FLOAT_BYTES
         beyond = 2 * lanes if self._indices is None else 4 * lanes  # a vector that reaches past the tile, and those of `_INDEXED` kernels
         self._scratch_size = (
             lanes * self._isa.lanes if self._within_window else -(-(self._input_tile.plane + beyond) // _ALIGNMENT) * _ALIGNMENT
         )
-        self.temporary_size = self._shares.threads * self._scratch_size
+        self.temporary_size = self._shares.threads.most * self._scratch_size
         self._offsets = None if self._within_window else self._input_tile.offsets()
         self._counts = window_counts(desc, self._isa) if self._averages else ()
         self._numbers = None
@@ -271,9 +271,9 @@ class RowBlockPoolingPlan(PlanWithoutConstants):
 
     def __init__(self, desc: ForwardPoolingDesc, planes: Planes) -> None:
         isa = host_isa()
-        self._threads = max(1, min(available_threads(), planes.taps // _WORK_OF_A_THREAD))
+        self._threads = Threads.of(available_threads(), planes.taps, _WORK_OF_A_THREAD)
         self._averages = isinstance(desc, AveragingDesc)
-        self._row_blocks = RowBlocks("average" if self._averages else "max", planes, desc.tensors(), self._threads, isa)
+        self._row_blocks = RowBlocks("average" if self._averages else "max", planes, desc.tensors(), self._threads.most, isa)
         self._counts = window_counts(desc, isa) if self._averages else ()
 
     @classmethod
@@ -292,8 +292,8 @@ class RowBlockPoolingPlan(PlanWithoutConstants):
         self._row_blocks.kernel()
 
     def describe(self) -> str:
-        threads = f"{self._threads} thread{'s' * (self._threads > 1)}"
-        return f"compiled by LLVM, float32 arithmetic on {threads}; {self._row_blocks.tiles} tile(s)\n{self._row_blocks.describe()}"
+        tiles = f"{self._row_blocks.tiles} tile(s)"
+        return f"compiled by LLVM, float32 arithmetic on {self._threads}; {tiles}\n{self._row_blocks.describe()}"
 
     def bind(self, tensors: Pointers, temporary: int, persistent: int | None) -> Launch:
         values: dict[str, Any] = self._row_blocks.values(tensors)
@@ -386,9 +386,9 @@ class IndexedPoolingPlan(PlanWithoutConstants):
             alone = (0 if name == "pad" else 1,) * (3 - count)
             self._values |= zip((f"{name}_{axis}" for axis in "zyx"), (*alone, *along), strict=True)
         taps = self._planes * prod(out) * prod(desc.window_size)
-        self._shares = WorkShares(self._planes, min(available_threads(), _INDEXED_COST * taps // _WORK_OF_A_THREAD))
+        self._shares = WorkShares(self._planes, Threads.of(available_threads(), _INDEXED_COST * taps, _WORK_OF_A_THREAD))
         self._scratch_size = -(-prod(spatial) * FLOAT_BYTES // _ALIGNMENT) * _ALIGNMENT if self._is_gradient else 0
-        self.temporary_size = self._shares.threads * self._scratch_size
+        self.temporary_size = self._shares.threads.most * self._scratch_size
 
     def _kernel(self) -> Any:
         if self._data_type.numpy.kind in "iu":

@@ -12,7 +12,7 @@ from dmlpy.devices.cpu.isa import FLOAT_BYTES, host_isa, storage_of
 from dmlpy.devices.cpu.jit import Kernel
 from dmlpy.devices.cpu.pooling.region_plan import MOST_SAMPLES, SAMPLE_BYTES, RegionParameters, fit, sample_values
 from dmlpy.devices.cpu.structs import Bytes, Count, field
-from dmlpy.devices.cpu.thread_pool import TaskLaunch, WorkShares
+from dmlpy.devices.cpu.thread_pool import TaskLaunch, Threads, WorkShares
 from dmlpy.devices.host.threads import available_threads
 from dmlpy.devices.plan import Launch, PlanWithoutConstants, Pointers, arrays_of
 
@@ -56,8 +56,8 @@ class RegionGradientPlan(PlanWithoutConstants):
         self._values |= {"row_samples": tables[0], "samples": sum(tables)}
         self._scratch_size = sum(tables) + images * height * width * FLOAT_BYTES
         work = prod(incoming.sizes) * self._values["least"] ** 2
-        self._shares = WorkShares(channels, min(available_threads(), work // _WORK_OF_A_THREAD))
-        self.temporary_size = self._shares.threads * self._scratch_size
+        self._shares = WorkShares(channels, Threads.of(available_threads(), work, _WORK_OF_A_THREAD))
+        self.temporary_size = self._shares.threads.most * self._scratch_size
 
     def load(self) -> None:
         REGION_GRADIENT(self._storage, host_isa())

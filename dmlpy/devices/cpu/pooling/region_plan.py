@@ -13,7 +13,7 @@ from dmlpy.devices.cpu.convolution.layout import byte_strides
 from dmlpy.devices.cpu.isa import host_isa, storage_of
 from dmlpy.devices.cpu.jit import Kernel
 from dmlpy.devices.cpu.structs import Address, Bytes, Count, Flag, Float32, Float64, UnitParameters, field
-from dmlpy.devices.cpu.thread_pool import TaskLaunch, WorkShares
+from dmlpy.devices.cpu.thread_pool import TaskLaunch, Threads, WorkShares
 from dmlpy.devices.host.threads import available_threads
 from dmlpy.devices.plan import Launch, PlanWithoutConstants, Pointers, arrays_of
 from dmlpy.operators.pooling.roi import PlacedRegionsDesc, ROIPoolingDesc
@@ -104,8 +104,8 @@ class RegionsPlan(PlanWithoutConstants):
             self._values["row_samples"], self._scratch_size = tables[0], sum(tables)
             per_output = self._values["least"] ** 2
         work = desc.output_tensor.element_count * per_output
-        self._shares = WorkShares(regions, min(available_threads(), work // _WORK_OF_A_THREAD))
-        self.temporary_size = self._shares.threads * self._scratch_size
+        self._shares = WorkShares(regions, Threads.of(available_threads(), work, _WORK_OF_A_THREAD))
+        self.temporary_size = self._shares.threads.most * self._scratch_size
 
     def _kernel(self) -> Any:
         return (REGION_SAMPLES if self._samples else REGION_MAXIMA)(self._storage, host_isa())

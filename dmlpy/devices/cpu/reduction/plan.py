@@ -11,7 +11,7 @@ from dmlpy.devices.axes import Axis, element_count, merged, repeated
 from dmlpy.devices.cpu.isa import FLOAT_BYTES, Storage, have_one_storage, host_isa, storage_of
 from dmlpy.devices.cpu.jit import Kernel
 from dmlpy.devices.cpu.structs import Address, Bytes, Count, Flag, Float32, Float64, UnitParameters, field
-from dmlpy.devices.cpu.thread_pool import TaskLaunch, WorkShares
+from dmlpy.devices.cpu.thread_pool import TaskLaunch, Threads, WorkShares
 from dmlpy.devices.host.threads import available_threads
 from dmlpy.devices.plan import Launch, PlanWithoutConstants, Pointers
 from dmlpy.operators.activation import ActivationReluDesc
@@ -191,11 +191,11 @@ class _GroupsPlan(PlanWithoutConstants):
         columns = -(-groups.inner.size // (vectors * host_isa().lanes))
         self._units, self._count = element_count(groups.groups) * columns, element_count(groups.groups) * groups.inner.size
         self._entries = element_count(groups.entries)
-        self._shares = WorkShares(self._units, min(available_threads(), self._count * self._entries // _WORK_OF_A_THREAD))
+        self._shares = WorkShares(self._units, Threads.of(available_threads(), self._count * self._entries, _WORK_OF_A_THREAD))
         vector, (outer, entry) = host_isa().lanes * FLOAT_BYTES, groups.entries
         vectors = outer.size * (-(-entry.size // host_isa().lanes) if groups.layout == "rows" else entry.size)
         self._scratch_size = -(-vectors * vector // _ALIGNMENT) * _ALIGNMENT if self._stages and groups.stored != "float32" else 0
-        self.temporary_size = self._shares.threads * self._scratch_size
+        self.temporary_size = self._shares.threads.most * self._scratch_size
         self._numbers = {
             **self._shares.values,
             "columns": columns,
@@ -462,8 +462,8 @@ class IndexReductionPlan(PlanWithoutConstants):
             "backward": desc.axis_direction is AxisDirection.DECREASING,
             "sign": sign,
         }
-        most = min(available_threads(), self._groups * self._entries // _WORK_OF_A_THREAD)
-        self._shares = WorkShares(outer.size * group.size * columns, most)
+        threads = Threads.of(available_threads(), self._groups * self._entries, _WORK_OF_A_THREAD)
+        self._shares = WorkShares(outer.size * group.size * columns, threads)
 
     def _kernel(self) -> Function:
         return (INDEX_COLUMNS if self._has_columns else INDEX_REDUCTION)(self._stored, host_isa())

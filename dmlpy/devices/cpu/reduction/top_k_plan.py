@@ -10,7 +10,7 @@ from dmlpy.devices.axes import element_count, merged
 from dmlpy.devices.cpu.isa import host_isa
 from dmlpy.devices.cpu.jit import Kernel
 from dmlpy.devices.cpu.structs import Address, Bytes, Count, FixedArray, UnitParameters, field
-from dmlpy.devices.cpu.thread_pool import TaskLaunch, WorkShares
+from dmlpy.devices.cpu.thread_pool import TaskLaunch, Threads, WorkShares
 from dmlpy.devices.host.threads import available_threads
 from dmlpy.devices.plan import Launch, PlanWithoutConstants, Pointers
 from dmlpy.operators.reduction import TopK1Desc
@@ -96,9 +96,9 @@ class TopKPlan(PlanWithoutConstants):
             **dict(zip(("x_step", "value_step", "index_step"), steps, strict=True)),
             "index_bytes": widths[2],
         }
-        self._shares = WorkShares(element_count(axes), min(available_threads(), tensors[0].element_count // _WORK_OF_A_THREAD))
+        self._shares = WorkShares(element_count(axes), Threads.of(available_threads(), tensors[0].element_count, _WORK_OF_A_THREAD))
         self._scratch_size = -(-scratch // _ALIGNMENT) * _ALIGNMENT
-        self.temporary_size = self._shares.threads * self._scratch_size
+        self.temporary_size = self._shares.threads.most * self._scratch_size
 
     def load(self) -> None:
         self._kernel(*self._choices)

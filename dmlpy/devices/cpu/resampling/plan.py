@@ -14,7 +14,7 @@ from dmlpy.devices.cpu.isa import FLOAT_BYTES, host_isa, storage_of
 from dmlpy.devices.cpu.jit import Kernel
 from dmlpy.devices.cpu.quantized.float_plan import ByteFloatsPlan, floats_of
 from dmlpy.devices.cpu.structs import Address, Bytes, Count, FixedArray, Float32, KernelStruct, UnitParameters, field
-from dmlpy.devices.cpu.thread_pool import TaskLaunch, WorkShares
+from dmlpy.devices.cpu.thread_pool import TaskLaunch, Threads, WorkShares
 from dmlpy.devices.host.threads import available_threads
 from dmlpy.devices.plan import Launch, Plan, PlanWithoutConstants, Pointers, in_order
 from dmlpy.operators.elementwise.math import ElementWiseIdentityDesc
@@ -132,12 +132,12 @@ class ResamplingPlan(PlanWithoutConstants):
         self._places, self._planes, self._isa = (source[0], target[0]), planes, host_isa()
         self._storage, self._element = storage_of(source[1].data_type), source[1].data_type.numpy.itemsize
         taps = planes.count * sum(outer * inner * pass_.taps.inputs.size for outer, inner, _, pass_ in planes.passes)
-        self._shares = WorkShares(planes.count, min(available_threads(), taps // _WORK_OF_A_THREAD))
+        self._shares = WorkShares(planes.count, Threads.of(available_threads(), taps, _WORK_OF_A_THREAD))
         row, plane = (
             _aligned(count * FLOAT_BYTES) for count in (max(pass_[2] for pass_ in planes.passes), max(planes.sizes[1:-1], default=0))
         )
         self._scratch_size = row + min(2, len(planes.passes) - 1) * plane
-        self.temporary_size = self._shares.threads * self._scratch_size
+        self.temporary_size = self._shares.threads.most * self._scratch_size
         self._arrays: list[FixedArray] = []
         table = np.zeros(len(planes.passes), EncodedPass.dtype)
         for number, (outer, inner, size, pass_) in enumerate(planes.passes):
