@@ -21,6 +21,7 @@ ROWS: dict[str, Any] = {
     "padding does not count": ((2, 3, 9, 21), (5, 11), (3, 3), (2, 2), (1, 1), (1, 1), (1, 1), False),
     "dilated": ((1, 2, 11, 40), (4, 20), (3, 2), (2, 2), (2, 3), (1, 2), (0, 0), True),
     "whole images": ((2, 5, 7, 7), (1, 1), (7, 7), (1, 1), (1, 1), (0, 0), (0, 0), True),
+    "whole images of many channels": ((2, 70, 5, 9), (1, 1), (5, 9), (1, 1), (1, 1), (0, 0), (0, 0), False),
     "dilated windows of the sizes of images": ((2, 5, 3, 4), (1, 1), (3, 4), (1, 1), (2, 1), (0, 0), (2, 0), False),
     "windows in padding alone": ((1, 2, 3, 4), (7, 8), (1, 1), (1, 1), (1, 1), (2, 2), (2, 2), False),
 }
@@ -41,10 +42,11 @@ def _row(name: str, types: tuple[str, str], rng: np.random.Generator, each: bool
         del given["input_zero_point_tensor"]
         given["output_scale_tensor"][0, 0] = 0.0
     tensors = {place: dml.TensorDesc.of(array) for place, array in given.items()}
+    step = channels + 4
     if spread:  # channels last, with gaps
-        tensors["input_tensor"] = tensors["input_tensor"].replace(strides=(height * width * 9, 1, width * 9, 9))
+        tensors["input_tensor"] = tensors["input_tensor"].replace(strides=(height * width * step, 1, width * step, step))
     result = dml.TensorDesc(
-        data_type=types[1], sizes=(batch, channels, *out), strides=(out[0] * out[1] * 8, 1, out[1] * 8, 8) if spread else None
+        data_type=types[1], sizes=(batch, channels, *out), strides=(out[0] * out[1] * step, 1, out[1] * step, step) if spread else None
     )
     members: dict[str, Any] = {"window_size": window, "strides": strides, "dilations": dilations, "include_padding": counts}
     members |= {"start_padding": starts, "end_padding": ends}
@@ -59,5 +61,13 @@ def test_as_defined(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(1)
     for number, types in enumerate((("UINT8", "UINT8"), ("INT8", "UINT8"), ("UINT8", "INT8"), ("INT8", "INT8"))):
         desc, given = _row(name, types, rng, each=number % 2 == 1, spread=number > 1)
-        assert not isinstance(compiled_plan(desc), str)
+        plan = compiled_plan(desc)
+        assert not isinstance(plan, str)
+        assert ("whole images" in plan.describe()) == (name.startswith("whole images") and number < 2)
         np.testing.assert_array_equal(run(desc, given, "cpu")["output_tensor"], run(desc, given, "numpy")["output_tensor"])
+
+
+def test_images_side_by_side_are_summed_at_once() -> None:
+    """As many channels as divide all, up to 64, unless each has a scale of its own."""
+    found = [_row("whole images of many channels", ("UINT8", "UINT8"), np.random.default_rng(2), each, False)[0] for each in (False, True)]
+    assert [plan.describe().split(";")[0].count("35 at a time") for plan in map(compiled_plan, found)] == [1, 0]

@@ -12,7 +12,7 @@ from dmlpy.devices.cpu.memory_kernels import byte_at, set_double, set_word, word
 from dmlpy.devices.cpu.pooling.byte_plan import LANES, BytePoolingParameters
 from dmlpy.devices.cpu.quantized.products import Output
 from dmlpy.devices.cpu.quantized.result_kernels import run_writer
-from dmlpy.devices.cpu.simd import ADDRESS, INDEX, float_at, repeated, repeated_index
+from dmlpy.devices.cpu.simd import ADDRESS, INDEX, Loop, float_at, repeated, repeated_index
 from dmlpy.devices.cpu.thread_pool_kernels import own_scratch, share_tiles
 
 if TYPE_CHECKING:
@@ -34,6 +34,26 @@ def _add_bytes(source: Any, flip: Any, sums: Any) -> Any:
         builder.store(builder.add(builder.load(place, align=4), builder.xor(found, repeated_index(builder, flip, _BYTES))), place, align=4)
 
     return types.void(*[types.int64] * 3), generate
+
+
+@intrinsic
+def _sum_of_bytes(source: Any, count: Any, flip: Any) -> Any:
+    """The sum of whole vectors of bytes, at least one, changed by `flip`."""
+
+    def generate(builder: Any, arguments: Any) -> Any:
+        source, count, flip = arguments
+        bytes_, words = ir.VectorType(ir.IntType(8), _BYTES), ir.VectorType(INDEX, _BYTES)
+        changed = repeated(builder, builder.trunc(flip, ir.IntType(8)), _BYTES)
+        loop = Loop(builder, [ADDRESS(0), ir.Constant(words, [0] * _BYTES)])
+        at, total = loop.values
+        found = builder.load(builder.inttoptr(builder.add(source, at), bytes_.as_pointer()), align=1)
+        total = builder.add(total, builder.zext(builder.xor(found, changed), words))
+        following = builder.add(at, ADDRESS(_BYTES))
+        loop.repeat_while(builder.icmp_signed("<", following, count), [following, total])
+        reduce = declared(builder.module, ir.FunctionType(INDEX, [words]), f"llvm.vector.reduce.add.v{_BYTES}i32")
+        return builder.zext(builder.call(reduce, [total]), ADDRESS)
+
+    return types.int64(*[types.int64] * 3), generate
 
 
 @intrinsic
@@ -109,6 +129,20 @@ def _sum_windows(p: BytePoolingParameters, columns: Any, sums: Any) -> None:
         set_double(sums + 8 * x, float(total))
 
 
+@jit
+def _sum_runs(p: BytePoolingParameters, source: Any, sums: Any) -> None:
+    """Sums windows that are side by side. A signed byte counts 128 more."""
+    count, flip = p.window_x, p.input_flip
+    whole = count // _BYTES * _BYTES
+    for x in range(p.out_width):
+        first, total = source + x * count, 0
+        if whole > 0:
+            total = _sum_of_bytes(first, whole, flip)
+        for at in range(whole, count):
+            total += byte_at(first + at) ^ flip
+        set_double(sums + 8 * x, float(total))
+
+
 def build_means() -> TaskBody:
     """Builds a thread's part of a pooling, to be compiled."""
     write = run_writer(Output.BYTES)
@@ -124,8 +158,11 @@ def build_means() -> TaskBody:
         other = float(float_at(p.output_scale + channel * p.output_scale_step))
         low, high, divisors, counts, width = float(p.low), float(p.high), p.column_divisors, p.column_counts, p.out_width
         for y in range(p.out_height):
-            _sum_columns(p, source, y * p.stride_y - p.pad_y, columns)
-            _sum_windows(p, columns, sums)
+            if p.of_whole != 0:
+                _sum_runs(p, source, sums)
+            else:
+                _sum_columns(p, source, y * p.stride_y - p.pad_y, columns)
+                _sum_windows(p, columns, sums)
             for x in range(0, width, LANES):
                 at, row = 8 * x, p.row_counts + 16 * y
                 _write_means(sums + at, divisors + at, counts + at, row, zero, scale, other, shift, low, high, results + x)

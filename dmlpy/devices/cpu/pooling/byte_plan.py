@@ -11,7 +11,7 @@ from dmlpy.devices.cpu.convolution.layout import byte_strides
 from dmlpy.devices.cpu.jit import Kernel
 from dmlpy.devices.cpu.pooling.plan import WindowParameters
 from dmlpy.devices.cpu.quantized.products import aligned, is_signed
-from dmlpy.devices.cpu.structs import Address, Bytes, Count, FixedArray, field
+from dmlpy.devices.cpu.structs import Address, Bytes, Count, FixedArray, Flag, field
 from dmlpy.devices.cpu.thread_pool import TaskLaunch
 from dmlpy.devices.host.threads import available_threads
 from dmlpy.devices.plan import BoundAddress, Launch, PlanWithoutConstants, Pointers
@@ -30,6 +30,8 @@ LANES = 8
 _WORK_OF_A_THREAD = 1 << 20
 """Taps of all positions that are worth waking another thread for."""
 _TILES_PER_THREAD = 4
+_MOST_JOINED = 64
+"""Channels of a row, at most."""
 _ZERO = np.zeros(1, np.uint8)
 """The zero point that no tensor gives."""
 
@@ -63,6 +65,7 @@ class BytePoolingParameters(WindowParameters):
     column_divisors: Address = field("the divisors of columns of positions, float64, whole vectors")
     column_counts: Address = field("the elements that windows of columns have, float64, whole vectors")
     column_sums: Bytes = field("the size of the sums of columns in a thread's scratch")
+    of_whole: Flag = field("whether windows are side by side in one row without gaps, so that no sums of columns are needed")
     scratch: Address = field("for each thread the sums of columns, int32, those of windows, float64, and as many results")
     scratch_size: Bytes = field("from a thread's scratch to the next")
 
@@ -86,10 +89,16 @@ class QuantizedAveragePoolingPlan(PlanWithoutConstants):
         divisors = [_sum_of_taps(taps) for taps in counted]
         counts = [_sum_of_taps(taps) for taps in (rows.inside, columns.inside)]
         whole = tuple(out) == (1, 1) and tuple(window) == tuple(spatial) and tuple(pads) == (0, 0) and tuple(dilations) == (1, 1)
-        if whole and source[3] == spatial[1] * source[4]:
-            # A window over the whole of an image without gaps: one row.
-            spatial, window = [1, prod(spatial)], (1, prod(spatial))
-            divisors = counts = [np.ones(1), np.array([float(spatial[1])])]
+        self._of_whole = whole and source[3] == spatial[1] * source[4] and source[4] == 1
+        self._channels, self._joined = channels, 1
+        if self._of_whole:
+            # Windows over whole images without gaps: each is a part of one row, which has those of several channels.
+            count = prod(spatial)
+            self._joined = self._channels_of_a_row(count)
+            self._channels, out = channels // self._joined, [1, self._joined]
+            self._planes //= self._joined
+            spatial, window, strides = [1, self._joined * count], (1, count), (1, count)
+            divisors = counts = [np.ones(1), np.full(self._joined, float(count))]
         sizes = ("height", "width", "out_height", "out_width", "window_y", "window_x")
         names = (*sizes, "stride_y", "stride_x", "dilation_y", "dilation_x", "pad_y", "pad_x")
         self._values: dict[str, Any] = dict(zip(names, (*spatial, *out, *window, *strides, *dilations, *pads), strict=True))
@@ -101,23 +110,33 @@ class QuantizedAveragePoolingPlan(PlanWithoutConstants):
             "column_counts": FixedArray(padded[1].copy()),
         }
         self._threads = max(1, min(available_threads(), self._taps // _WORK_OF_A_THREAD, self._planes))
-        self._column_sums = aligned(4 * spatial[1])
+        self._column_sums = 0 if self._of_whole else aligned(4 * spatial[1])
         self._scratch_size = aligned(self._column_sums + padded.shape[1] * 9)
         self.temporary_size = self._threads * self._scratch_size
+
+    def _channels_of_a_row(self, count: int) -> int:
+        """How many channels, of so many elements each, are side by side and have the same scales and zero points."""
+        channels, names = self._tensors["input_tensor"].sizes[1], ("scale", "zero_point")
+        own = [self._tensors.get(f"{side}_{name}_tensor") for side in ("input", "output") for name in names]
+        if byte_strides(self._tensors["input_tensor"])[1] != count or any(each is not None and _channel_step(each) for each in own):
+            return 1
+        return max(size for size in range(1, _MOST_JOINED + 1) if channels % size == 0)
 
     def load(self) -> None:
         MEANS()
 
     def describe(self) -> str:
         threads = f"{self._threads} thread{'s' * (self._threads > 1)}"
-        return f"compiled by LLVM, sums of 32 bits, float64 arithmetic on {threads}; {self._planes} plane(s)"
+        of = f"whole images, {self._joined} at a time" if self._of_whole else "columns, then of windows"
+        return f"compiled by LLVM, sums of 32 bits of {of}, float64 arithmetic on {threads}; {self._planes} plane(s)"
 
     def bind(self, tensors: Pointers, temporary: int, persistent: int | None) -> Launch:
         low, high = self._tensors["output_tensor"].data_type.limits
         values: dict[str, Any] = {
             "tiles": min(self._planes, _TILES_PER_THREAD * self._threads) if self._threads > 1 else 1,
             "units": self._planes,
-            "channels": self._tensors["input_tensor"].sizes[1],
+            "channels": self._channels,
+            "of_whole": self._of_whole,
             **self._values,
             **self._fixed,
             "low": int(low),
@@ -129,8 +148,9 @@ class QuantizedAveragePoolingPlan(PlanWithoutConstants):
         for name in ("input", "output"):
             tensor = self._tensors[f"{name}_tensor"]
             image, channel, _, row, element = byte_strides(tensor)
-            values |= {name: tensors[f"{name}_tensor"], f"{name}_image": image, f"{name}_channel": channel, f"{name}_row": row}
-            values |= {f"{name}_element": element, f"{name}_flip": 128 if is_signed(tensor) else 0}
+            element = channel if self._of_whole and name == "output" else element
+            values |= {name: tensors[f"{name}_tensor"], f"{name}_image": image, f"{name}_channel": channel * self._joined}
+            values |= {f"{name}_row": row, f"{name}_element": element, f"{name}_flip": 128 if is_signed(tensor) else 0}
             for what, place in (("scale", f"{name}_scale_tensor"), ("zero", f"{name}_zero_point_tensor")):
                 own = self._tensors.get(place)
                 values[f"{name}_{what}"] = BoundAddress(_ZERO.ctypes.data, None) if own is None else tensors[place]
