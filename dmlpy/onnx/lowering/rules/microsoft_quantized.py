@@ -22,6 +22,8 @@ from dmlpy.onnx.lowering.rules.quantized_products import by_column, by_row, requ
 from dmlpy.onnx.nodes.windows import compute_windows
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from dmlpy.onnx.lowering.rules import LoweredOutputs
     from dmlpy.onnx.nodes.node import Node
     from dmlpy.onnx.nodes.windows import Windows
@@ -59,17 +61,17 @@ def add(node: Node) -> LoweredOutputs:
     """ELEMENT_WISE_QUANTIZED_LINEAR_ADD; a node for each step where the zero point of the sum decides how halves are rounded."""
     if _rounds_alike(node, 7):
         return add_and_quantize(node)
-    a, b = node.x(0), node.x(3)
     scale_a, scale_b, scale, zero_a, zero_b, zero = _parameters(node, 1, 4, 6, 2, 5, 7)
     by_a, by_b = scale_a / scale, scale_b / scale
-    return rounded(_float(b) * by_b + (_float(a) * by_a + (zero - (by_a * zero_a + by_b * zero_b))), a.data_type)
+    of_a = _computed(node, 0, lambda a: a * by_a + (zero - (by_a * zero_a + by_b * zero_b)), by_a, by_b, zero)
+    return rounded(_computed(node, 3, lambda b: b * by_b, by_b) + of_a, node.data_type(0))
 
 
 @lowers("QLinearMul", domain=MICROSOFT)
 def multiply(node: Node) -> Expression:
     """A product of the differences from the zero points, ELEMENT_WISE_ROUND, ELEMENT_WISE_CLIP."""
     scale_a, scale_b, scale, zero_a, zero_b, zero = _parameters(node, 1, 4, 6, 2, 5, 7)
-    products = (_float(node.x(0)) - zero_a) * (_float(node.x(3)) - zero_b)
+    products = _computed(node, 0, lambda a: a - zero_a, zero_a) * _computed(node, 3, lambda b: b - zero_b, zero_b)
     return rounded(products * (scale_a * scale_b / scale) + zero, node.data_type(0))
 
 
@@ -304,6 +306,14 @@ def _parameters(node: Node, *indices: int) -> list[Any]:
     if all(node.value(index).array is not None for index in indices if node.has(index)):
         return [number_of(node, index) for index in indices]
     return [node.constant("zero", np.zeros(1, np.float32)) if tensor is None else _float(tensor) for tensor in found]
+
+
+def _computed(node: Node, index: int, function: Callable[[Any], Any], *read: Any) -> Expression:
+    """A function of an input's elements in FLOAT32, and of the parameters `read`: a constant if all are known."""
+    array = node.value(index).array
+    if array is None or not all(isinstance(each, np.float32) for each in read):
+        return function(_float(node.x(index)))
+    return node.constant(f"input{index}", np.asarray(function(array.astype(np.float32)), np.float32))
 
 
 def number_of(node: Node, index: int) -> np.float32:
