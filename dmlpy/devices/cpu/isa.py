@@ -32,8 +32,8 @@ _SETS = {
 }
 """The instruction sets of x86-64 by oneDNN's names, each with the feature that the ones below it lack."""
 
-Storage: TypeAlias = Literal["float32", "float16", "bfloat16"]
-"""The type of a kernel's floats in memory; in registers they are of FLOAT32."""
+Storage: TypeAlias = Literal["float32", "float16", "bfloat16", "uint8", "int8"]
+"""The type of a kernel's floats in memory; in registers they are of FLOAT32. Kernels of element-wise programs also have those of bytes."""
 _STORAGES: dict[DataType, Storage] = {DataType.FLOAT32: "float32", DataType.FLOAT16: "float16", DataType.BFLOAT16: "bfloat16"}
 
 

@@ -1,4 +1,4 @@
-"""Vectors of floats from and to memory that holds FLOAT32, FLOAT16 or BFLOAT16: in order, spread, or transposed."""
+"""Vectors of floats from and to memory that holds FLOAT32, FLOAT16, BFLOAT16 or bytes: in order, spread, or transposed."""
 
 from __future__ import annotations
 
@@ -17,8 +17,10 @@ from dmlpy.devices.cpu.simd import ADDRESS, FLOAT, INDEX, each_below, float_at, 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-_BITS, _BYTES = 16, 2
-_SHORT = ir.IntType(_BITS)
+_BITS = 16
+_SHORT, _BYTE = ir.IntType(_BITS), ir.IntType(8)
+_SIZES: dict[Storage, int] = {"float16": 2, "bfloat16": 2, "uint8": 1, "int8": 1}
+"""The bytes of elements that are not of FLOAT32."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +57,7 @@ def load_store_of(stored: Storage, isa: Isa) -> LoadStore:
     )
     load_one = _intrinsic(one(address), partial(_load_one, stored))
     store_one = _intrinsic(types.void(address, one), partial(_store_one, stored))
-    return LoadStore(_BYTES, *_counted(lanes, load, load_some, store, store_some), load_one, store_one)
+    return LoadStore(accesses.size, *_counted(lanes, load, load_some, store, store_some), load_one, store_one)
 
 
 def _intrinsic(signature: types.Signature, generate: Callable[..., Any]) -> Any:
@@ -110,9 +112,8 @@ def ir_load_store_of(stored: Storage, isa: Isa) -> IrLoadStore:
     if stored == "float32":
         simd = simd_of(isa)
         return IrLoadStore(FLOAT_BYTES, simd.value_of, simd.first_of, simd.chosen_of, simd.write, simd.write_first, simd.write_chosen)
-    assert stored in ("float16", "bfloat16"), stored
     accesses = _load, _load_first, _load_masked, _store, _store_first, _store_masked
-    return IrLoadStore(_BYTES, *(partial(access, stored, isa) for access in accesses))
+    return IrLoadStore(_SIZES[stored], *(partial(access, stored, isa) for access in accesses))
 
 
 @cache
@@ -271,31 +272,48 @@ def halves_of_floats(builder: Any, value: Any) -> Any:
     return builder.trunc(builder.or_(result, sign), short)
 
 
+def bytes_of_floats(builder: Any, value: Any, *, signed: bool) -> Any:
+    """A vector of floats as bytes: their fractions are dropped, what is beyond the bytes becomes the nearest of them, and NaN 0."""
+    lanes, kind = value.type.count, value.type
+    least, most = (ir.Constant(kind, [number] * lanes) for number in ((-128.0, 127.0) if signed else (0.0, 255.0)))
+    held = builder.select(builder.fcmp_unordered("uno", value, value), ir.Constant(kind, [0.0] * lanes), value) if signed else value
+    held = builder.select(builder.fcmp_ordered(">", held, least), held, least)
+    held = builder.select(builder.fcmp_ordered("<", held, most), held, most)
+    return builder.trunc(builder.fptosi(held, ir.VectorType(INDEX, lanes)), ir.VectorType(_BYTE, lanes))
+
+
 def _value_of(stored: Storage, builder: Any, bits: Any, lanes: int) -> Any:
-    """Elements of 2 bytes, given as integers, as floats."""
+    """Elements of 1 or 2 bytes, given as integers, as floats."""
     if stored == "float16":
         return floats_of_halves(builder, bits)
-    return builder.bitcast(floats_of_bfloat16(builder, bits, lanes), ir.VectorType(FLOAT, lanes))
+    if stored == "bfloat16":
+        return builder.bitcast(floats_of_bfloat16(builder, bits, lanes), ir.VectorType(FLOAT, lanes))
+    extend = builder.sext if stored == "int8" else builder.zext
+    return builder.sitofp(extend(bits, ir.VectorType(INDEX, lanes)), ir.VectorType(FLOAT, lanes))
 
 
 def _bits_of(stored: Storage, builder: Any, value: Any, lanes: int) -> Any:
-    """Floats, rounded to elements of 2 bytes, as integers."""
+    """Floats, converted to elements of 1 or 2 bytes, as integers."""
     if stored == "float16":
         return halves_of_floats(builder, value)
-    return bfloat16_of(builder, builder.bitcast(value, ir.VectorType(INDEX, lanes)), lanes)
+    if stored == "bfloat16":
+        return bfloat16_of(builder, builder.bitcast(value, ir.VectorType(INDEX, lanes)), lanes)
+    return bytes_of_floats(builder, value, signed=stored == "int8")
 
 
-def _at(builder: Any, address: Any, lanes: int) -> Any:
-    return builder.inttoptr(address, ir.VectorType(_SHORT, lanes).as_pointer())
+def _at(stored: Storage, builder: Any, address: Any, lanes: int) -> Any:
+    return builder.inttoptr(address, ir.VectorType(ir.IntType(8 * _SIZES[stored]), lanes).as_pointer())
 
 
 def _load(stored: Storage, isa: Isa, builder: Any, address: Any) -> Any:
-    return _value_of(stored, builder, builder.load(_at(builder, address, isa.lanes), align=_BYTES), isa.lanes)
+    bits = builder.load(_at(stored, builder, address, isa.lanes), align=_SIZES[stored])
+    return _value_of(stored, builder, bits, isa.lanes)
 
 
 def _load_masked(stored: Storage, isa: Isa, builder: Any, address: Any, chosen: Any, other: float) -> Any:
     others = _bits_of(stored, builder, ir.Constant(ir.VectorType(FLOAT, isa.lanes), [other] * isa.lanes), isa.lanes)
-    return _value_of(stored, builder, masked_load(builder, _at(builder, address, isa.lanes), _BYTES, chosen, others), isa.lanes)
+    bits = masked_load(builder, _at(stored, builder, address, isa.lanes), _SIZES[stored], chosen, others)
+    return _value_of(stored, builder, bits, isa.lanes)
 
 
 def _load_first(stored: Storage, isa: Isa, builder: Any, address: Any, count: Any) -> Any:
@@ -303,7 +321,8 @@ def _load_first(stored: Storage, isa: Isa, builder: Any, address: Any, count: An
 
 
 def _store(stored: Storage, isa: Isa, builder: Any, value: Any, address: Any) -> None:
-    builder.store(_bits_of(stored, builder, value, isa.lanes), _at(builder, address, isa.lanes), align=_BYTES)
+    place = _at(stored, builder, address, isa.lanes)
+    builder.store(_bits_of(stored, builder, value, isa.lanes), place, align=_SIZES[stored])
 
 
 def _store_first(stored: Storage, isa: Isa, builder: Any, value: Any, address: Any, count: Any) -> None:
@@ -311,14 +330,15 @@ def _store_first(stored: Storage, isa: Isa, builder: Any, value: Any, address: A
 
 
 def _store_masked(stored: Storage, isa: Isa, builder: Any, value: Any, address: Any, chosen: Any) -> None:
-    masked_store(builder, _bits_of(stored, builder, value, isa.lanes), _at(builder, address, isa.lanes), _BYTES, chosen)
+    place = _at(stored, builder, address, isa.lanes)
+    masked_store(builder, _bits_of(stored, builder, value, isa.lanes), place, _SIZES[stored], chosen)
 
 
 def _load_one(stored: Storage, builder: Any, address: Any) -> Any:
-    value = _value_of(stored, builder, builder.load(_at(builder, address, 1), align=_BYTES), 1)
+    value = _value_of(stored, builder, builder.load(_at(stored, builder, address, 1), align=_SIZES[stored]), 1)
     return builder.extract_element(value, INDEX(0))
 
 
 def _store_one(stored: Storage, builder: Any, address: Any, value: Any) -> None:
     vector = builder.insert_element(ir.Constant(ir.VectorType(FLOAT, 1), ir.Undefined), value, INDEX(0))
-    builder.store(_bits_of(stored, builder, vector, 1), _at(builder, address, 1), align=_BYTES)
+    builder.store(_bits_of(stored, builder, vector, 1), _at(stored, builder, address, 1), align=_SIZES[stored])

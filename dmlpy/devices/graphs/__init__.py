@@ -41,7 +41,7 @@ __all__ = [
 
 _NORMALIZING = "BATCH_NORMALIZATION"
 """The operator that is moved into a convolution."""
-_QUANTIZING = frozenset({"ELEMENT_WISE_QUANTIZE_LINEAR", "QUANTIZE", "ELEMENT_WISE_QUANTIZED_LINEAR_ADD"})
+_QUANTIZING = frozenset({"ELEMENT_WISE_QUANTIZE_LINEAR", "QUANTIZE", "ELEMENT_WISE_QUANTIZED_LINEAR_ADD", "CAST"})
 """The operators that end a function of bytes."""
 _GATHERS = "GATHER_ND1"
 """The operator in each term of a sum of weighted gathers, which has at least two."""
@@ -73,8 +73,9 @@ def assign_buffers(
             from dmlpy.devices.graphs.weighted_gather_fusion import fuse_weighted_gathers  # few graphs have such operators
 
             ir = fuse_weighted_gathers(ir, compile_node)
+        looks_up = device.looks_up_bytes and any(desc.short_name() in _QUANTIZING for desc in ir.operators.values())
         ir = fuse_elementwise(ir, is_element_wise, compile_node)
-        if device.looks_up_bytes and any(desc.short_name() in _QUANTIZING for desc in ir.operators.values()):
+        if looks_up:
             from dmlpy.devices.graphs.lookup_table_fusion import fuse_lookup_tables  # few graphs have such operators
 
             ir = fuse_lookup_tables(ir, is_element_wise, compile_node)

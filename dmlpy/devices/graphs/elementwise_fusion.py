@@ -11,6 +11,7 @@ from dmlpy.description.tensors import packed_strides, same_layout
 from dmlpy.devices.graphs.elementwise_group_desc import ElementwiseGroupDesc, GroupedOperator
 from dmlpy.devices.graphs.views import moved_strides, movements, with_ones
 from dmlpy.messages.problems import CompileError, DescError, DeviceError
+from dmlpy.operators.movement.copy import CastDesc
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -38,26 +39,40 @@ def fuse_elementwise(
     Args:
         ir: a graph's.
         is_element_wise: whether the device can make a desc part of a group.
-        compile_node: compiles a desc. A group that it rejects is not fused.
+        compile_node: compiles a desc. A group that it rejects is not fused; one without conversions, which may have fewer types, may be.
     """
     free = {index for index, desc in ir.operators.items() if is_element_wise(desc) and _is_plain(desc)}
+    conversions = {index for index in free if isinstance(ir.operators[index], CastDesc)}
     found: list[_Group] = []
     # Each is checked against the original IR: only the last node's result leaves a group, and its place does not change.
     for last in reversed(ir.order()):
         if last not in free or movements(ir.operators[last]):
             continue  # a copy after all others may be a view
+        group = _largest(ir, last, free, conversions, compile_node)
+        if group is not None:
+            free.difference_update(group.nodes)
+            found.append(group)
+    return _replace_groups(ir, found) if found else ir
+
+
+def _largest(
+    ir: GraphIR, last: int, free: set[int], conversions: set[int], compile_node: Callable[[OperatorDesc], object]
+) -> _Group | None:
+    """The largest group that ends with a node, with conversions before it or without; None if there is none."""
+    for able in (free, free - conversions):
         builder = _GroupBuilder(ir, last)
-        builder.grow(free)
+        builder.grow(able)
         if len(builder.members) == 1:
-            continue
+            return None
         group = builder.group()
         try:
             compile_node(group.whole)
         except (CompileError, DescError, DeviceError):
+            if conversions.isdisjoint(builder.members.keys() - {last}):
+                return None
             continue
-        free.difference_update(group.nodes)
-        found.append(group)
-    return _replace_groups(ir, found) if found else ir
+        return group
+    return None
 
 
 def _is_plain(desc: OperatorDesc) -> bool:

@@ -29,8 +29,15 @@ if TYPE_CHECKING:
 
 MAX_NODES = 32
 """Nodes of a table, at most."""
-_QUANTIZE = (ElementWiseQuantizeLinearDesc, QuantizeDesc, ElementWiseQuantizedLinearAddDesc)
-_OTHERS = (ElementWiseDequantizeLinearDesc, DequantizeDesc, BatchNormalizationDesc, ElementwiseGroupDesc)
+_OPERATORS = (
+    ElementWiseQuantizeLinearDesc,
+    QuantizeDesc,
+    ElementWiseQuantizedLinearAddDesc,
+    ElementWiseDequantizeLinearDesc,
+    DequantizeDesc,
+    BatchNormalizationDesc,
+    ElementwiseGroupDesc,
+)
 _BYTES = (DataType.UINT8, DataType.INT8)
 
 
@@ -47,7 +54,7 @@ def fuse_lookup_tables(
         is_element_wise: whether a desc is one of independent elements.
         compile_node: compiles a desc. A whole that it rejects is not fused.
     """
-    able = {index for index, desc in ir.operators.items() if isinstance(desc, (*_QUANTIZE, *_OTHERS)) or is_element_wise(desc)}
+    able = {index for index, desc in ir.operators.items() if isinstance(desc, _OPERATORS) or is_element_wise(desc)}
     found: list[_Chain] = []
     gone: set[int] = set()
     writers = {source[0] for source in ir.given}
@@ -56,13 +63,19 @@ def fuse_lookup_tables(
         if node in read and node not in writers:
             gone.add(node)  # only nodes of tables read it
             continue
-        chain = _longest(ir, node, able, compile_node) if isinstance(ir.operators[node], _QUANTIZE) else None
+        chain = _longest(ir, node, able, compile_node) if node in able and _gives_bytes(ir, node) else None
         if chain is None:
             writers.update(source[0] for _, source in ir.reads_of(node))
         else:
             writers.update(source[0] for source in chain.sources)
             found.append(chain)
     return _replace_chains(ir, found, gone) if found else ir
+
+
+def _gives_bytes(ir: GraphIR, node: int) -> bool:
+    """Whether a node computes bytes from other elements, or from bytes and others."""
+    slots = ir.operators[node].output_slots()
+    return all(slot.tensor is not None and slot.tensor.data_type in _BYTES for slot in slots)
 
 
 def _longest(ir: GraphIR, last: int, able: set[int], compile_node: Callable[[OperatorDesc], object]) -> _Chain | None:

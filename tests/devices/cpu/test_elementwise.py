@@ -335,7 +335,7 @@ def test_products_with_their_sigmoid(data_type: str, read_again: bool, saved: in
     found = []
     for combines in (True, False):
         if not combines:
-            monkeypatch.setattr("dmlpy.devices.cpu.elementwise.plan.with_silu", lambda program: program)
+            monkeypatch.setattr("dmlpy.devices.cpu.elementwise.simplification.with_silu", lambda program: program)
         compiled = dml.compile(graph, CpuDevice())
         assert f"{4 - saved * combines} instructions" in compiled.plan
         found.append(np.asarray(compiled(a=x, b=b)["y"]))

@@ -40,6 +40,8 @@ def _formulas(math: SimdMath, builder: Any) -> dict[Code, Callable[[Any, Any, An
         Code.FLOOR: lambda x, y, a, b: math.built_in("floor", x),
         Code.CEIL: lambda x, y, a, b: math.built_in("ceil", x),
         Code.ROUND: lambda x, y, a, b: math.built_in("rint", x),
+        Code.ROUNDED_LINEAR: lambda x, y, a, b: math.built_in("rint", math.linear(x, a, b)),
+        Code.ROUNDED_SUM: lambda x, y, a, b: math.built_in("rint", math.add(x, y)),
         Code.RECIP: lambda x, y, a, b: math.divide(one, x),
         Code.EXP: lambda x, y, a, b: math.exp(x),
         Code.ERF: lambda x, y, a, b: math.erf(x),
@@ -92,7 +94,7 @@ def computation(narrow: IrLoadStore | None, stored: Storage, isa: Isa) -> Any:
     """The intrinsic `compute(code, formats, result, x, y, count, a, b)`: an instruction on `count` elements at addresses.
 
     Args:
-        narrow: how operands of 2 bytes are loaded and stored, which `formats` may name; None if there are none.
+        narrow: how operands of 1 or 2 bytes are loaded and stored, which `formats` may name; None if there are none.
         stored: the type of these.
         isa: the instruction set that it is compiled for.
     """
@@ -116,7 +118,7 @@ def computation(narrow: IrLoadStore | None, stored: Storage, isa: Isa) -> Any:
                 builder.position_at_end(block)
                 if number in _UNROLLED:
                     first = _unrolled_loop(builder, simd, operands, count, formula, constants)
-                elif number in _OF_BITS and narrow is not None:
+                elif number in _OF_BITS and narrow is not None and narrow.size == 2:
                     first = _loop_on_bits(builder, simd, formats, (result, x, count), _OF_BITS[number])
                 else:
                     first = ADDRESS(0)
@@ -130,12 +132,12 @@ def computation(narrow: IrLoadStore | None, stored: Storage, isa: Isa) -> Any:
 
 
 class _Operand:
-    """The elements at an address: of FLOAT32, or of 2 bytes if `formats` says so and the kernel has code for that.
+    """The elements at an address: of FLOAT32, or of 1 or 2 bytes if `formats` says so and the kernel has code for that.
 
     Args:
         isa: the instruction set.
         builder: where code is appended.
-        narrow: how elements of 2 bytes are loaded and stored; None if the kernel has no code for them.
+        narrow: how elements of 1 or 2 bytes are loaded and stored; None if the kernel has no code for them.
         address: the first element.
         formats: the instruction's formats.
         bit: the operand's bit among them.
@@ -329,7 +331,7 @@ def _copy_floats(isa: Isa) -> Any:
 
 
 def _copy_from_narrow(narrow: LoadStore, isa: Isa) -> Any:
-    """The kernel that copies elements of 2 bytes of a tensor to floats of a register."""
+    """The kernel that copies elements of 1 or 2 bytes of a tensor to floats of a register."""
     simd, lanes = simd_of(isa), isa.lanes
     size = narrow.size
     read, one, store, all_of = narrow.load, narrow.load_one, load_store_of("float32", isa).store, simd.all_of
@@ -353,7 +355,7 @@ def _copy_from_narrow(narrow: LoadStore, isa: Isa) -> Any:
 
 
 def _copy_to_narrow(narrow: LoadStore, isa: Isa) -> Any:
-    """The kernel that copies floats of a register to elements of 2 bytes of a tensor."""
+    """The kernel that copies floats of a register to elements of 1 or 2 bytes of a tensor."""
     size = narrow.size
     write, set_one, read, lanes = narrow.store, narrow.store_one, load_store_of("float32", isa).load, isa.lanes
 
@@ -425,13 +427,14 @@ def _interpreter(vectors: IrLoadStore | None, elements: LoadStore | None, stored
     """A thread's part of a program.
 
     Args:
-        vectors: how instructions load and store operands of 2 bytes; None if there are none.
+        vectors: how instructions load and store operands of 1 or 2 bytes; None if there are none.
         elements: how LOAD and STORE do.
         stored: the type of these.
         isa: the instruction set that it is compiled for.
     """
     compute, copy = computation(vectors, stored, isa), _register_copy(elements, isa)
-    instruction_at = struct_view(EncodedInstruction)
+    instruction_at, narrow_one = struct_view(EncodedInstruction), float_at if elements is None else elements.load_one
+    narrow_size = FLOAT_BYTES if elements is None else elements.size
 
     @jit
     def run(p: ProgramParameters, table: Any, first: Any, rows: Any, columns: Any, full_rows: Any, full_columns: Any) -> None:
@@ -451,13 +454,14 @@ def _interpreter(vectors: IrLoadStore | None, elements: LoadStore | None, stored
                     code, count, times, b = _LINEAR, columns, rows, _NOTHING
                 elif code == _ADD_TO_ROWS:
                     code, count, times, a = _LINEAR, columns, rows, _ONE
+                to_row = count * (narrow_size if i.formats & NARROW_RESULT != 0 else FLOAT_BYTES)
+                of_row = count * (narrow_size if i.formats & NARROW_X != 0 else FLOAT_BYTES)
                 for row in range(times):
                     if i.code == _MULTIPLY_ROWS:
-                        a = float_at(y + row * i.row)
+                        a = narrow_one(y + row * i.row) if i.formats & NARROW_Y != 0 else float_at(y + row * i.row)
                     elif i.code == _ADD_TO_ROWS:
-                        b = float_at(y + row * i.row)
-                    offset = row * count * FLOAT_BYTES
-                    compute(code, i.formats, result + offset, x + offset, y, count, a, b)
+                        b = narrow_one(y + row * i.row) if i.formats & NARROW_Y != 0 else float_at(y + row * i.row)
+                    compute(code, i.formats, result + row * to_row, x + row * of_row, y, count, a, b)
 
     @jit
     def begin(p: ProgramParameters, thread: Any) -> Any:

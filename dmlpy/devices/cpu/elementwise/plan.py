@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from dmlpy.description.enums import DataType
 from dmlpy.description.sized_arrays import SizedArray
 from dmlpy.devices.axes import Axis, merged
 from dmlpy.devices.cpu.elementwise.program import (
@@ -21,8 +22,8 @@ from dmlpy.devices.cpu.elementwise.program import (
     Code,
     EncodedInstruction,
     ProgramParameters,
-    with_silu,
 )
+from dmlpy.devices.cpu.elementwise.simplification import simplified
 from dmlpy.devices.cpu.isa import FLOAT_BYTES, Storage, host_isa
 from dmlpy.devices.cpu.jit import Kernel
 from dmlpy.devices.cpu.structs import FixedArray
@@ -108,6 +109,12 @@ INTERPRETER = Kernel("dmlpy.devices.cpu.elementwise.kernels:build_interpreter", 
 
 _Encoded = tuple[int, int, int, int, int, int, float, float, int]
 
+_STORAGES: dict[DataType, Storage] = {
+    DataType.FLOAT16: "float16",
+    DataType.BFLOAT16: "bfloat16",
+    DataType.UINT8: "uint8",
+    DataType.INT8: "int8",
+}
 _WORK_OF_A_THREAD = 1 << 18
 """Additions that are worth waking another thread for."""
 _FEWEST_BLOCKS = 4
@@ -117,7 +124,7 @@ _EXPENSIVE_COST = 8
 
 
 class ElementwisePlan(PlanWithoutConstants):
-    """A program on tensors of FLOAT32 and of FLOAT16 or BFLOAT16 by the compiled kernel.
+    """A program on tensors of FLOAT32 and of one type of `NARROW` by the compiled kernel.
 
     Args:
         program: the program.
@@ -133,7 +140,7 @@ class ElementwisePlan(PlanWithoutConstants):
         output: tuple[str, TensorDesc],
         others: Sequence[tuple[str, TensorDesc]] = (),
     ) -> None:
-        program, named = with_silu(program), [output, *inputs, *others]
+        program, named = simplified(program), [output, *inputs, *others]
         self._names, descs = [name for name, _ in named], [desc for _, desc in named]
         self._count = output[1].element_count
         self._isa = host_isa()
@@ -145,10 +152,10 @@ class ElementwisePlan(PlanWithoutConstants):
         widths = [desc.data_type.numpy.itemsize for desc in descs]
         along = zip(self._blocks.strides, widths, strict=True)
         self._strides = FixedArray.of_rows([[stride * width for stride in strides] for strides, width in along])
-        has_narrow = any(desc.data_type in NARROW for desc in descs) or any(program.narrow)
-        self._storage: Storage = "bfloat16" if program.is_bfloat16 else "float16" if has_narrow else "float32"
+        self._storage = _storage_of(program, descs)
         of_others = [desc.data_type in NARROW for _, desc in others]
-        instructions, self._hoisted, self._used = _RegisterAllocation(program, self._blocks, of_others).instructions()
+        allocation = _RegisterAllocation(program, self._blocks, of_others, 1 if self._storage in ("uint8", "int8") else 2)
+        instructions, self._hoisted, self._used = allocation.instructions()
         self._instructions = FixedArray(instructions)
         self._shares = WorkShares(prod(self._blocks.sizes), threads)
         self._register_size = _align(self._blocks.rows * self._blocks.columns * FLOAT_BYTES)
@@ -201,6 +208,15 @@ def _blocks_of(program: Program, tensors: Sequence[TensorDesc], lanes: int, shar
     return longer if all(map(longer.is_contiguous, numbers)) else blocks
 
 
+def _storage_of(program: Program, tensors: Sequence[TensorDesc]) -> Storage:
+    """The type of elements that are not of FLOAT32. Values within a program may be rounded to FLOAT16 where no tensor is of that."""
+    types = program.narrow_types.union(tensor.data_type for tensor in tensors if tensor.data_type in NARROW)
+    if not types:
+        return "float16" if any(program.narrow) else "float32"
+    [own] = types
+    return _STORAGES[own]
+
+
 def _align(size: int) -> int:
     return -(-size // ALIGNMENT) * ALIGNMENT
 
@@ -217,11 +233,12 @@ class _RegisterAllocation:
     Args:
         program: the program.
         blocks: the blocks of the output, the inputs and the other outputs.
-        others: for each of the other outputs whether its elements have 2 bytes.
+        others: for each of the other outputs whether its elements are narrow.
+        narrow_size: the bytes of narrow elements.
     """
 
-    def __init__(self, program: Program, blocks: Blocks, others: Sequence[bool]) -> None:
-        self._program, self._blocks, self._others = program, blocks, others
+    def __init__(self, program: Program, blocks: Blocks, others: Sequence[bool], narrow_size: int) -> None:
+        self._program, self._blocks, self._others, self._narrow_size = program, blocks, others, narrow_size
         self._tensors = program.inputs + 1 + len(others)
         self._last: dict[int, int] = {}
         """The last instruction that reads a value."""
@@ -247,7 +264,7 @@ class _RegisterAllocation:
         for value in loaded:
             operands[value] = self._register()
             is_narrow = program.narrow[value]
-            row, column = (step[value + 1] * _size_of(is_narrow) for step in (blocks.row, blocks.column))
+            row, column = (step[value + 1] * self._size_of(is_narrow) for step in (blocks.row, blocks.column))
             encoded.append((Code.LOAD, operands[value], value + 1, 0, row, column, 0.0, 0.0, NARROW_X * is_narrow))
         hoisted_registers = {operands[value] for value in hoisted}
         for at, instruction in enumerate(program.instructions):
@@ -264,12 +281,12 @@ class _RegisterAllocation:
             self._free += [register for value in over if (register := operands[value]) not in reused]
             operands[program.inputs + at] = result
             of_x, of_y = (narrow[value] for value in instruction.reads)
-            formats = NARROW_RESULT * is_narrow + NARROW_X * of_x + NARROW_Y * of_y
             code, row, (first, second) = instruction.code, 0, instruction.reads
             if first in of_rows:
-                x, y, second = y, x, first
+                x, y, of_x, of_y, second = y, x, of_y, of_x, first
             if second in of_rows:
-                code, row = _OF_ROWS[code], blocks.row[second + 1] * FLOAT_BYTES
+                code, row = _OF_ROWS[code], blocks.row[second + 1] * self._size_of(of_y)
+            formats = NARROW_RESULT * is_narrow + NARROW_X * of_x + NARROW_Y * of_y
             encoded.append((code, result, x, y, row, 0, *instruction.constants, formats))
         if self._others or not blocks.is_contiguous(0):
             encoded.append(self._stored(0, encoded[-1][1], program.narrow[-1]))
@@ -279,19 +296,13 @@ class _RegisterAllocation:
         return _encode(encoded), len(hoisted), self._used
 
     def _elements_of_rows(self) -> set[int]:
-        """The inputs of which a block has one element for each row, and all instructions that read them work on rows of FLOAT32."""
+        """The inputs of which a block has one element for each row, and all instructions that read them work on rows."""
         program, blocks, inputs = self._program, self._blocks, set[int]()
         for value in range(program.inputs):
-            if blocks.column[value + 1] != 0 or blocks.is_contiguous(value + 1) or program.narrow[value] or blocks.columns < _SHORTEST_ROW:
+            if blocks.column[value + 1] != 0 or blocks.is_contiguous(value + 1) or blocks.columns < _SHORTEST_ROW:
                 continue
-            readers = [(at, each) for at, each in enumerate(program.instructions, program.inputs) if value in each.reads]
-            if all(
-                each.code in _OF_ROWS
-                and each.reads[0] != each.reads[1]
-                and inputs.isdisjoint(each.reads)
-                and not any(program.narrow[operand] for operand in (at, *each.reads))
-                for at, each in readers
-            ):
+            readers = [each for each in program.instructions if value in each.reads]
+            if all(each.code in _OF_ROWS and each.reads[0] != each.reads[1] and inputs.isdisjoint(each.reads) for each in readers):
                 inputs.add(value)
         return inputs
 
@@ -300,18 +311,17 @@ class _RegisterAllocation:
         blocks = self._blocks
         if blocks.is_contiguous(tensor):
             return Code.MOVE, tensor, operand, operand, 0, 0, 0.0, 0.0, NARROW_RESULT * is_narrow
-        row, column = (step[tensor] * _size_of(is_narrow) for step in (blocks.row, blocks.column))
+        row, column = (step[tensor] * self._size_of(is_narrow) for step in (blocks.row, blocks.column))
         return Code.STORE, tensor, operand, 0, row, column, 0.0, 0.0, NARROW_RESULT * is_narrow
+
+    def _size_of(self, is_narrow: bool) -> int:
+        return self._narrow_size if is_narrow else FLOAT_BYTES
 
     def _register(self) -> int:
         if self._free:
             return self._free.pop()
         self._used += 1
         return self._tensors + self._used - 1
-
-
-def _size_of(is_narrow: bool) -> int:
-    return FLOAT_BYTES // 2 if is_narrow else FLOAT_BYTES
 
 
 def _encode(instructions: Sequence[_Encoded]) -> Any:

@@ -8,13 +8,16 @@ from dmlpy.description.enums import DataType, IsInfinityMode
 from dmlpy.devices.cpu.elementwise.integer_plan import WITHOUT_PROGRAMS, integer_plan, why_not_planned
 from dmlpy.devices.cpu.elementwise.program import LOGIC, OPERATORS, Program, why_untranslated
 from dmlpy.devices.cpu.plans import on_copies, plan, why_no_kernels
+from dmlpy.messages.naming import listed
 
 if TYPE_CHECKING:
     from dmlpy.description.descs import OperatorDesc
     from dmlpy.devices.cpu.elementwise.integer_plan import ChoicePlan, ContiguousPlan, RowsPlan, SmallPlan
     from dmlpy.devices.cpu.elementwise.plan import ElementwisePlan
     from dmlpy.devices.cpu.movement.plan import ClassesPlan, CopyPlan
+    from dmlpy.devices.cpu.quantized.lookup_table import LookupTablePlan
     from dmlpy.devices.graphs.elementwise_group_desc import ElementwiseGroupDesc
+    from dmlpy.devices.graphs.lookup_table_desc import LookupTableDesc
     from dmlpy.operators.elementwise.logic import ElementWiseIsInfinityDesc, ElementWiseIsNaNDesc
 
 _COPIES = ("ACTIVATION_IDENTITY", "ELEMENT_WISE_IDENTITY")
@@ -68,11 +71,21 @@ def is_groupable(desc: OperatorDesc) -> bool:
 
 
 @plan("dmlpy.devices.graphs.elementwise_group_desc:ElementwiseGroupDesc")
-def group_plan(desc: ElementwiseGroupDesc) -> ElementwisePlan:
+def group_plan(desc: ElementwiseGroupDesc) -> ElementwisePlan | str:
     from dmlpy.devices.cpu.elementwise.plan import ElementwisePlan
 
     program, values = Program(desc.input_tensors), list(range(len(desc.input_tensors)))
     for node in desc.nodes:
         values.append(program.add_operator(node.desc, {place: values[number] for place, number in node.reads}))
+    if len(program.narrow_types) > 1:
+        return f"compiled chains are of one type besides FLOAT32, not of {listed(sorted(program.narrow_types))}"
     inputs = [(f"input_tensors[{number}]", tensor) for number, tensor in enumerate(desc.input_tensors)]
     return ElementwisePlan(program, inputs, ("output_tensor", desc.output_tensor))
+
+
+@plan("dmlpy.devices.graphs.lookup_table_desc:LookupTableDesc")
+def lookup_table_plan(desc: LookupTableDesc) -> LookupTablePlan | str:
+    """The plan of a function of bytes, or the reason why there is none."""
+    from dmlpy.devices.cpu.quantized.lookup_table import lookup_plan
+
+    return lookup_plan(desc)

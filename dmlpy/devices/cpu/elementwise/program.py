@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from copy import copy
 from enum import IntEnum, auto
 from math import inf
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -24,6 +22,8 @@ MATH = "dmlpy.operators.elementwise.math:ElementWise"
 RANGES = "dmlpy.operators.elementwise.ranges:ElementWise"
 """The prefixes of the names of element-wise operators' classes. Tables have these names in place of classes, as `ClassRegistry` takes them:
 the plan of an operator then imports no other one."""
+CAST = "dmlpy.operators.movement.copy:CastDesc"
+"""The class whose tensors are of two types."""
 
 
 class Code(IntEnum):
@@ -50,6 +50,10 @@ class Code(IntEnum):
     CEIL = auto()
     ROUND = auto()
     """To the nearest integer, halves to even ones."""
+    ROUNDED_LINEAR = auto()
+    """a x + b, rounded twice and then to an integer, as ROUND does it."""
+    ROUNDED_SUM = auto()
+    """x + y, rounded and then to an integer, as ROUND does it."""
     RECIP = auto()
     EXP = auto()
     ERF = auto()
@@ -115,8 +119,10 @@ class Code(IntEnum):
     """x to the power a."""
 
 
-NARROW = (DataType.FLOAT16, DataType.BFLOAT16)
-"""The types whose elements have 2 bytes."""
+BYTES = (DataType.UINT8, DataType.INT8)
+"""The types of integers that programs read and write."""
+NARROW = (DataType.FLOAT16, DataType.BFLOAT16, *BYTES)
+"""The types whose elements have 2 bytes, or 1."""
 
 EXPENSIVE = frozenset(
     {
@@ -160,8 +166,8 @@ class Program:
 
     Attributes:
         inputs: the number of input values.
-        narrow: for each value whether it has 2 bytes, FLOAT16 or BFLOAT16; else it is of FLOAT32, as values within an operator are.
-        is_bfloat16: which of both: a program has values of one of them only, since no operator has tensors of two types.
+        narrow: for each value whether it is of a type of `NARROW`; else it is of FLOAT32, as values within an operator are.
+        narrow_types: the types of `NARROW` that it has: the kernel is of programs that have one of them.
         instructions: in order; the last one computes the result.
         others: the numbers of more results, in the order of the outputs behind the first.
 
@@ -172,7 +178,7 @@ class Program:
     def __init__(self, tensors: Sequence[TensorDesc]) -> None:
         self.inputs = len(tensors)
         self.narrow = [tensor.data_type in NARROW for tensor in tensors]
-        self.is_bfloat16 = any(tensor.data_type is DataType.BFLOAT16 for tensor in tensors)
+        self.narrow_types = {tensor.data_type for tensor in tensors if tensor.data_type in NARROW}
         self.instructions: list[Instruction] = []
         self.others: list[int] = []
 
@@ -197,43 +203,9 @@ class Program:
         (output,) = (slot.tensor for slot in desc.output_slots() if slot.tensor is not None)
         assert output is not None  # it was just found
         self.narrow[result] = output.data_type in NARROW
-        self.is_bfloat16 |= output.data_type is DataType.BFLOAT16
+        if output.data_type in NARROW:
+            self.narrow_types.add(output.data_type)
         return result
-
-
-def with_silu(program: Program) -> Program:
-    """The program with x sigmoid(x) as one instruction where nothing else reads the sigmoid: the same results, from one pass less.
-
-    A sigmoid that is rounded to 2 bytes stays apart.
-    """
-    reads = Counter(value for instruction in program.instructions for value in instruction.reads)
-    reads.update(program.others)
-    first, arguments = program.inputs, {}
-    for value, instruction in enumerate(program.instructions, first):
-        if instruction.code is Code.SIGMOID and reads[value] == 1 and not program.narrow[value]:
-            arguments[value] = instruction.reads[0]
-    products = {
-        at: value
-        for at, instruction in enumerate(program.instructions, first)
-        for value, other in (instruction.reads, instruction.reads[::-1])
-        if instruction.code is Code.MULTIPLY and arguments.get(value, -1) == other
-    }
-    if not products:
-        return program
-    fused, numbers, dropped = copy(program), list(range(first)), set(products.values())
-    fused.instructions, fused.narrow = [], program.narrow[:first]
-    for at, instruction in enumerate(program.instructions, first):
-        if at in dropped:
-            numbers.append(-1)
-            continue
-        code, (x, y), (a, b) = instruction.code, instruction.reads, instruction.constants
-        if at in products:
-            code, x = Code.SILU, arguments[products[at]]
-            y = x
-        numbers.append(fused.add(code, numbers[x], numbers[y], a=a, b=b))
-        fused.narrow[-1] = program.narrow[at]
-    fused.others = [numbers[value] for value in program.others]
-    return fused
 
 
 BLOCK = 1024
@@ -284,7 +256,7 @@ class EncodedInstruction(KernelStruct):
     column: Bytes = field("of LOAD and STORE, from a column of the tensor's block to the next")
     a: Float32 = field("its first constant")
     b: Float32 = field("its second constant")
-    formats: Count = field("the sum of `NARROW_RESULT`, `NARROW_X` and `NARROW_Y` for the operands of 2 bytes")
+    formats: Count = field("the sum of `NARROW_RESULT`, `NARROW_X` and `NARROW_Y` for the operands of 1 or 2 bytes")
 
 
 Translation = Callable[[Any, Program, Mapping[str, int]], int]
@@ -462,7 +434,7 @@ _OF_OPERATORS: dict[str, Translation] = {
 FUNCTIONS, OPERATORS, OPERATORS_BY_RANGE = tuple(_OF_FUNCTIONS), (*_OF_OPERATORS, *_BY_RANGE), tuple(_BY_RANGE)
 """The names of the activations, and of the other operators, that have a translation; and of those whose formulas rely on ranges."""
 
-_TRANSLATIONS = _OF_FUNCTIONS | _OF_OPERATORS | _BY_RANGE
+_TRANSLATIONS = _OF_FUNCTIONS | _OF_OPERATORS | _BY_RANGE | {CAST: _unary(Code.MOVE)}
 
 
 def _is_in_range(desc: Any) -> bool:
@@ -487,6 +459,9 @@ def why_untranslated(desc: Any) -> str | None:
     if name_of(type(desc)) not in _TRANSLATIONS:
         return f"{desc.short_name()} has no compiled form"
     types = {tensor.data_type for tensor in desc.tensors().values()}
+    if name_of(type(desc)) == CAST:
+        is_of_bytes = DataType.FLOAT32 in types and not types.isdisjoint(BYTES)
+        return None if is_of_bytes else "of the conversions those between FLOAT32 and UINT8 or INT8 are part of compiled chains"
     if types not in ({DataType.FLOAT32}, {DataType.FLOAT16}, {DataType.BFLOAT16}):
         return "compiled element-wise operators are of FLOAT32, FLOAT16 or BFLOAT16, or of integers in small or contiguous tensors"
     return why_function_untranslated(desc)

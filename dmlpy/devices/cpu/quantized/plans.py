@@ -34,9 +34,7 @@ if TYPE_CHECKING:
     from dmlpy.devices.cpu.pooling.byte_plan import QuantizedAveragePoolingPlan
     from dmlpy.devices.cpu.quantized.convolution import ByteConvolutionPlan
     from dmlpy.devices.cpu.quantized.linear import DynamicPlan, Element, ElementsPlan
-    from dmlpy.devices.cpu.quantized.lookup_table import LookupTablePlan
     from dmlpy.devices.cpu.quantized.matrix import ByteProductPlan
-    from dmlpy.devices.graphs.lookup_table_desc import LookupTableDesc
 
 _BYTES = {DataType.UINT8, DataType.INT8}
 _OF_EACH_ROW = ("a_scale_tensor", "a_zero_point_tensor", "output_scale_tensor", "output_zero_point_tensor")
@@ -114,14 +112,6 @@ def add_plan(desc: ElementWiseQuantizedLinearAddDesc) -> ElementsPlan | str:
     for role, name in (("x", "a"), ("y", "b"), ("output", "output")):
         roles |= {f"{role} scale": f"{name}_scale_tensor", f"{role} zero": f"{name}_zero_point_tensor"}
     return _elements_plan(Element.ADD, desc.tensors(), roles)
-
-
-@plan("dmlpy.devices.graphs.lookup_table_desc:LookupTableDesc")
-def lookup_table_plan(desc: LookupTableDesc) -> LookupTablePlan | str:
-    """The plan of a function of bytes, or the reason why there is none."""
-    from dmlpy.devices.cpu.quantized.lookup_table import lookup_plan
-
-    return lookup_plan(desc)
 
 
 @plan(DynamicQuantizeLinearDesc)
