@@ -17,6 +17,7 @@ import dmlpy as dml
 from dmlpy.onnx.nodes.error_policy import ErrorPolicy
 from tests.support import pairwise, selection
 from tests.support.cuda import emulated_gpu
+from tests.support.row_ids import row_id
 from tests.support.tables import Choice
 from tests.support.tools import require
 
@@ -46,6 +47,11 @@ def pytest_configure(config: pytest.Config) -> None:
     if workers := getattr(config.option, "numprocesses", None):  # pytest-xdist's; it starts them later, with this environment
         # BLAS's threads spin while they wait: as many in each worker as there are processors took a third of all time.
         os.environ.setdefault("OPENBLAS_NUM_THREADS", str(max(1, (os.cpu_count() or 1) // workers)))
+
+
+def pytest_make_parametrize_id(val: object) -> str | None:
+    """Names rows by what they hold, not by numbers."""
+    return row_id(val)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import inspect
+from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pytest
 
+import dmlpy as dml
+from tests.support.row_ids import row_id
 from tests.support.tables import Choice, table
 
 
@@ -69,3 +73,52 @@ def test_rows_with_marks_and_empty_tables_are_refused() -> None:
         table("value", [1, pytest.param(2, marks=pytest.mark.slow)])
     with pytest.raises(ValueError, match="needs rows"):
         table("value", [])
+
+
+def test_rows_of_equal_labels_all_run_and_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Choice, "only_first", False)
+
+    @table("sizes", [[2, 3], (2, 3)])
+    def check(sizes: object) -> None:
+        raise ValueError(sizes)
+
+    with pytest.raises(ExceptionGroup, match=r"2 of 2 rows: 2x3, 2x3 \(row 1\)"):
+        check()
+
+
+@dataclass
+class _Options:
+    sizes: tuple[int, ...]
+    steps: int = 1
+
+
+class _Hostile(dict[str, int]):
+    def items(self) -> Any:
+        raise OSError
+
+
+@table(
+    ("value", "expected"),
+    [
+        ((2, 3, 4), "2x3x4"),
+        ([7], "[7]"),
+        ((), "none"),
+        ({}, "default"),
+        ({"optional": ("bias_tensor", "h0"), "axis": 1}, "optional=(bias,h0),axis=1"),
+        ({"a", "b"}, "a+b"),
+        ((np.dtype("float16"), np.int64(3), dml.DataType.INT8), "float16,3,INT8"),
+        (dml.TensorDesc(data_type="FLOAT16", sizes=[2, 3]), "FLOAT16 2x3"),
+        (_Options((1, 2)), "sizes=1x2"),
+        (_Options((1, 2), 3), "sizes=1x2,steps=3"),
+        # pytest names these, or numbers them:
+        ("text", None),
+        (3, None),
+        (np.zeros(2), None),
+        ((lambda: 0,), None),
+        (list("a" * 60), None),
+        (("a\0",), None),
+        (_Hostile(a=1), None),
+    ],
+)
+def test_rows_are_named_by_what_they_hold(value: object, expected: str | None) -> None:
+    assert row_id(value) == expected

@@ -16,6 +16,8 @@ from typing import Any
 
 import pytest
 
+from tests.support.row_ids import row_id
+
 Ids = Iterable[object] | Callable[[Any], object] | None
 
 
@@ -35,7 +37,7 @@ def _label(names: Sequence[str], values: Sequence[Any], number: int) -> str:
     """A row's name in a failure: what pytest calls it where it is short, or its number."""
     plain = str | int | float | bool | None
     return "-".join(
-        str(value) if isinstance(value, plain) else getattr(value, "__name__", f"{name}{number}")
+        str(value) if isinstance(value, plain) else row_id(value) or getattr(value, "__name__", f"{name}{number}")
         for name, value in zip(names, values, strict=True)
     )
 
@@ -46,7 +48,7 @@ def _rows(names: Sequence[str], rows: Iterable[Any], ids: Ids, several: bool) ->
     Raises:
         ValueError: a row has marks, or there is none.
     """
-    found = []
+    labelled: dict[str, tuple[Any, ...]] = {}
     given = None if ids is None or callable(ids) else [str(label) for label in ids]
     for number, row in enumerate(rows):
         label: object = given[number] if given else None
@@ -58,10 +60,11 @@ def _rows(names: Sequence[str], rows: Iterable[Any], ids: Ids, several: bool) ->
             values = tuple(row) if several else (row,)
         if callable(ids) and label is None:
             label = "-".join(str(ids(value)) for value in values)
-        found.append((str(label or _label(names, values, number)), values))
-    if not found:
+        text = str(label or _label(names, values, number))
+        labelled[f"{text} (row {number})" if text in labelled else text] = values
+    if not labelled:
         raise ValueError("a table needs rows")
-    return found
+    return list(labelled.items())
 
 
 def table(names: str | Sequence[str], rows: Iterable[Any], *, ids: Ids = None) -> Callable[[Callable[..., None]], Callable[..., None]]:
