@@ -68,6 +68,7 @@ SECTIONS: Mapping[str, Mapping[str, str]] = {
         "dmlpy/README.md": "guide/architecture",
         "dmlpy/docs/guides/glossary.md": "guide/glossary",
         "dmlpy/docs/guides/promises.md": "guide/promises",
+        "dmlpy/devices/cpu/README.md": "guide/cpu-kernels",
         "raw_kernels/README.md": "guide/raw-kernels",
         "schemas/README.md": "guide/schemas",
         ".github/CHANGELOG.md": "guide/changelog",
