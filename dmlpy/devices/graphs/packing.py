@@ -11,7 +11,7 @@ import numpy as np
 
 from dmlpy.devices.device import Device, Memory, no_memory
 from dmlpy.devices.graphs.memory_planner import aligned
-from dmlpy.devices.persistence.pickling import Bytes, layout_fingerprint, packed_bytes
+from dmlpy.devices.persistence.pickling import Bytes, filled, layout_fingerprint, packed_bytes
 from dmlpy.devices.plan import Launch, in_order
 from dmlpy.messages.problems import PickleError
 
@@ -228,10 +228,5 @@ class Packing:
                 f"a pickle of a prepared graph {self._name} does not fit this machine: the plans here pack constants in another layout. "
                 "With prepare(portable=True, ...) it is packed anew where it is loaded"
             )
-        device, stream = self._device, self._device.current_stream()
-        memory = self.allocate(len(packed), stream, f"packed constants of {self._name}")
-        if len(packed):
-            stage = device.upload(packed, stream)
-            device.copy(memory.pointer, stage.pointer, len(packed), stream)
-            device.synchronize(stream)  # dispatches may go into other streams
-        return memory
+        stream = self._device.current_stream()
+        return filled(self._device, self.allocate(len(packed), stream, f"packed constants of {self._name}"), packed, stream)

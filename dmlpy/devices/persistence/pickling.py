@@ -170,7 +170,11 @@ def packed_memory(operator: Compiled, packed: Bytes, fingerprint: bytes) -> Memo
             "where it is loaded"
         )
     device, handle = operator.device, operator.device.current_stream()
-    memory = device.allocate(len(packed), handle, f"packed constants of {operator.name}")
+    return filled(device, device.allocate(len(packed), handle, f"packed constants of {operator.name}"), packed, handle)
+
+
+def filled(device: Device, memory: Memory, packed: Bytes, handle: int) -> Memory:
+    """Memory of a device after bytes have been copied to it; waits for the work on the stream."""
     if len(packed):
         staged = device.upload(packed, handle)
         device.copy(memory.pointer, staged.pointer, len(packed), handle)
