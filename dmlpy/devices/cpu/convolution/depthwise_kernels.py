@@ -18,7 +18,7 @@ from llvmlite import binding, ir
 from dmlpy.devices.cpu.compiler import types
 from dmlpy.devices.cpu.compiler.functions import declared, intrinsic, jit, unpacked
 from dmlpy.devices.cpu.convolution.depthwise import OperationName, RowBlockParameters, Window
-from dmlpy.devices.cpu.convolution.kernels import EPILOGUE_NUMBERS, finished
+from dmlpy.devices.cpu.convolution.kernels import EPILOGUE_NUMBERS, epilogue_result
 from dmlpy.devices.cpu.isa import FLOAT_BYTES, Isa, Storage
 from dmlpy.devices.cpu.load_store import IrLoadStore, ir_load_store_of
 from dmlpy.devices.cpu.simd import ADDRESS, FLOAT, INDEX, Loop, field_at, maximum, prefetch, repeated_index, simd_of
@@ -111,7 +111,7 @@ class Convolution(Operation):
     def result(self, total: Any, y: Any, added: Any) -> Any:
         b = self._builder
         value = self._simd.fused(b, b.fsub(total, self._centre), self._factor, self._bias)
-        return finished(b, self._simd, self._window.epilogue, value, added, self._numbers)
+        return epilogue_result(b, self._simd, self._window.epilogue, value, added, self._numbers)
 
 
 class Pooling(Operation):

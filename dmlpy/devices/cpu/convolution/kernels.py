@@ -65,7 +65,7 @@ EPILOGUE_NUMBERS = ("low", "high", "alpha", "beta")
 """The parameters that an epilogue reads."""
 
 
-def finished(builder: Any, simd: Simd, epilogue: Epilogue, value: Any, added: Any, numbers: Sequence[Any]) -> Any:
+def epilogue_result(builder: Any, simd: Simd, epilogue: Epilogue, value: Any, added: Any, numbers: Sequence[Any]) -> Any:
     """The result of an epilogue as LLVM code.
 
     Args:
@@ -91,15 +91,15 @@ def finished(builder: Any, simd: Simd, epilogue: Epilogue, value: Any, added: An
 
 
 @cache
-def finisher(epilogue: Epilogue, isa: Isa) -> Any:
-    """The kernel `finish(p, value, added)`: `finished` for vectors, with the numbers of the parameters `p`."""
+def epilogue_kernel(epilogue: Epilogue, isa: Isa) -> Any:
+    """The kernel `finish(p, value, added)`: `epilogue_result` for vectors, with the numbers of the parameters `p`."""
     simd = simd_of(isa)
 
     @intrinsic
     def compute(value: Any, added: Any, low: Any, high: Any, alpha: Any, beta: Any) -> Any:
         def generate(builder: Any, arguments: Any) -> Any:
             value, added, *numbers = arguments
-            return finished(builder, simd, epilogue, value, added, [simd.repeated(builder, number) for number in numbers])
+            return epilogue_result(builder, simd, epilogue, value, added, [simd.repeated(builder, number) for number in numbers])
 
         return simd.kind(simd.kind, simd.kind, *[types.float32] * len(EPILOGUE_NUMBERS)), generate
 
@@ -212,7 +212,7 @@ def _write_results(
     def write(value: Any, address: Any, lanes: Any) -> None:
         if form.adds:
             added = load_store.load_masked(builder, builder.add(address, to_added), lanes, 0.0)
-            value = finished(builder, simd, form, value, added, numbers)
+            value = epilogue_result(builder, simd, form, value, added, numbers)
         load_store.store_masked(builder, value, address, lanes)
 
     for number in range(len(sums) // count):
@@ -224,7 +224,7 @@ def _write_results(
         for destination, total in zip(destinations, sums[number * count :], strict=False):
             value = simd.fused(builder, builder.fsub(total, centre), factor, bias)
             if not form.adds:
-                value = finished(builder, simd, form, value, None, numbers)
+                value = epilogue_result(builder, simd, form, value, None, numbers)
             write(value, builder.add(destination.address, offset), destination.lanes)
             with builder.if_then(destination.crosses_row):
                 write(value, builder.add(destination.next_address, offset), destination.next_lanes)
@@ -308,7 +308,7 @@ def _product_from_registers(filters: int, most: int, read: Storage, stored: Stor
 def _product_by_scratch(filters: int, most: int, read: Storage, stored: Storage, epilogue: Epilogue, isa: Isa) -> Any:
     """The `compute_block` of `_product_from_registers` for any output: `sums` is scratch for sums, and for a vector behind them."""
     multiply, simd = tile_product(filters, most, read, isa), simd_of(isa)
-    write, finish, adds = spread_writer(stored, isa), finisher(epilogue, isa), epilogue.adds
+    write, finish, adds = spread_writer(stored, isa), epilogue_kernel(epilogue, isa), epilogue.adds
     load, all_of, subtract, multiply_add = simd.load, simd.all_of, simd.subtract, simd.multiply_add
     load_added = load_store_of(stored, isa).load
     lanes, size = isa.lanes, simd.size

@@ -15,7 +15,7 @@ import numpy as np
 
 from dmlpy.devices.cpu.compiler import types
 from dmlpy.devices.cpu.compiler.functions import intrinsic, jit, unpacked
-from dmlpy.devices.cpu.convolution.kernels import finisher, locate_input, locate_tile
+from dmlpy.devices.cpu.convolution.kernels import epilogue_kernel, locate_input, locate_tile
 from dmlpy.devices.cpu.convolution.layout import ChannelParameters, Epilogue
 from dmlpy.devices.cpu.isa import FLOAT_BYTES, Isa, Storage
 from dmlpy.devices.cpu.load_store import load_store_of, spread_writer, transposed
@@ -225,7 +225,7 @@ def _vector_writer(stored: Storage, epilogue: Epilogue, isa: Isa) -> Any:
     simd, load_store, lanes = simd_of(isa), load_store_of(stored, isa), isa.lanes
     load, load_some = simd.load, simd.load_some
     subtract, multiply_add, size, element = simd.subtract, simd.multiply_add, simd.size, load_store.size
-    plain, adds, finish = epilogue.is_plain, epilogue.adds, finisher(epilogue, isa)
+    plain, adds, finish = epilogue.is_plain, epilogue.adds, epilogue_kernel(epilogue, isa)
     apply_epilogue, read, write, write_spread = _tile_epilogue(plain, isa), load_store.load, load_store.store, spread_writer(stored, isa)
 
     @jit

@@ -338,16 +338,7 @@ def build_running_product(layout: Layout, stored: Storage, isa: Isa) -> TaskBody
 
     @jit
     def unit(
-        p: GroupParameters,
-        x: Any,
-        x_outer: Any,
-        x_entry: Any,
-        y: Any,
-        y_outer: Any,
-        y_entry: Any,
-        group: Any,
-        group1: Any,
-        left: Any,
+        p: GroupParameters, x: Any, x_outer: Any, x_entry: Any, y: Any, y_outer: Any, y_entry: Any, group: Any, group1: Any, left: Any
     ) -> None:
         for lane in range(min(lanes, left)):
             total = 1.0

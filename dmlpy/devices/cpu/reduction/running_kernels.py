@@ -33,16 +33,7 @@ def build_running_sum(layout: Layout, stored: Storage, isa: Isa) -> TaskBody:
 
     @jit
     def unit(
-        p: GroupParameters,
-        x: Any,
-        x_outer: Any,
-        x_entry: Any,
-        y: Any,
-        y_outer: Any,
-        y_entry: Any,
-        group: Any,
-        group1: Any,
-        left: Any,
+        p: GroupParameters, x: Any, x_outer: Any, x_entry: Any, y: Any, y_outer: Any, y_entry: Any, group: Any, group1: Any, left: Any
     ) -> None:
         if p.backward != 0:
             last = p.entry_size - 1

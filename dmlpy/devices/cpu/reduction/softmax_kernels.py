@@ -166,16 +166,7 @@ def _softmax_columns(isa: Isa) -> Any:
 
     @jit
     def unit(
-        p: GroupParameters,
-        x: Any,
-        x_outer: Any,
-        x_entry: Any,
-        y: Any,
-        y_outer: Any,
-        y_entry: Any,
-        group: Any,
-        group1: Any,
-        left: Any,
+        p: GroupParameters, x: Any, x_outer: Any, x_entry: Any, y: Any, y_outer: Any, y_entry: Any, group: Any, group1: Any, left: Any
     ) -> None:
         limit, total = all_of(_LOWEST), all_of(_ZERO)
         for outer in range(p.outer_size):
@@ -269,16 +260,7 @@ def _normalized_row(stored: Storage, isa: Isa) -> Any:
 
     @jit
     def unit(
-        p: GroupParameters,
-        x: Any,
-        x_outer: Any,
-        x_entry: Any,
-        y: Any,
-        y_outer: Any,
-        y_entry: Any,
-        group: Any,
-        group1: Any,
-        left: Any,
+        p: GroupParameters, x: Any, x_outer: Any, x_entry: Any, y: Any, y_outer: Any, y_entry: Any, group: Any, group1: Any, left: Any
     ) -> None:
         scale = p.scale + group * p.scale_group + group1 * p.scale_group1
         bias = p.bias + group * p.bias_group + group1 * p.bias_group1
