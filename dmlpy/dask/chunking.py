@@ -105,7 +105,7 @@ class AxisGrouping:
         self._check_forms()
         if self.problems:
             return []
-        found: list[Group] = []
+        groups: list[Group] = []
         for name, tensor in self._inputs.items():
             for axis, size in enumerate(tensor.sizes):
                 array = self._arrays[name]
@@ -116,8 +116,8 @@ class AxisGrouping:
                     except DescError as error:
                         self.problems += error.problems
                         return []
-                    found += [group] if group is not None else []
-        return found
+                    groups += [group] if group is not None else []
+        return groups
 
     def _check_forms(self) -> None:
         """Problems of names, types and dimension counts."""

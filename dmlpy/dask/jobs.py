@@ -193,11 +193,11 @@ class CompiledTask:
         given = {name: self._laid_out(name, array) for name, array in arrays.items()}
         # The lengths that are left, and the state so far, take the place of what was given for all chunks.
         results = self._run(copy=on_host and self.device.memory_kind != "cpu", **(self._constants | given)).as_dict()
-        found: dict[str, Any] = {}
+        tensors: dict[str, Any] = {}
         for name, value in results.items():
-            found |= {f"{name}[{index}]": item for index, item in enumerate(value)} if isinstance(value, tuple) else {name: value}
-        found = {name: value.array if isinstance(value, Reserve) else value for name, value in found.items()}
-        return {name: self.device.to_host(array) for name, array in found.items()} if on_host else found
+            tensors |= {f"{name}[{index}]": item for index, item in enumerate(value)} if isinstance(value, tuple) else {name: value}
+        tensors = {name: value.array if isinstance(value, Reserve) else value for name, value in tensors.items()}
+        return {name: self.device.to_host(array) for name, array in tensors.items()} if on_host else tensors
 
 
 def lay_out(device: Device, tensor: TensorDesc, array: Any) -> Any:
@@ -230,8 +230,8 @@ def run(task: Task, chunk: Chunk, *arrays: Any) -> Any:
         DmlError: what went wrong, with the chunk and the worker in its subject.
     """
     with _name_chunk(chunk):
-        found = _run_chunk(task, chunk, dict(zip(task.job.cut, arrays, strict=True)), continued=False)
-    outputs = tuple(found[name] for name in task.job.outputs)
+        results = _run_chunk(task, chunk, dict(zip(task.job.cut, arrays, strict=True)), continued=False)
+    outputs = tuple(results[name] for name in task.job.outputs)
     return outputs if len(outputs) > 1 else outputs[0]
 
 
@@ -250,8 +250,8 @@ def run_step(task: Task, chunk: Chunk, state: tuple[Any, ...] | None, *arrays: A
             given[steps.lengths] = _remaining_lengths(lengths, chunk.starts[steps.axis], chunk.sizes[steps.axis], steps)
         if state is not None:
             given |= dict(zip(steps.states.values(), state, strict=True))
-        found = _run_chunk(task, chunk, given, continued=state is not None)
-    return (*(found[name] for name in task.job.outputs), tuple(found[name] for name in steps.states))
+        results = _run_chunk(task, chunk, given, continued=state is not None)
+    return (*(results[name] for name in task.job.outputs), tuple(results[name] for name in steps.states))
 
 
 def _remaining_lengths(lengths: Any, start: int, count: int, steps: Steps) -> Any:

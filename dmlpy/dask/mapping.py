@@ -202,14 +202,14 @@ def _check_chunks(job: Job) -> None:
 
 def _rechunk(given: Mapping[str, Any], groups: Sequence[Group]) -> dict[str, Any]:
     """The arrays, with those that are in a group as arrays of Dask with the group's chunks."""
-    found = dict(given)
+    rechunked = dict(given)
     for name, array in given.items():
         chunks = {group.axes[name]: group.chunks for group in groups if name in group.axes}
         if chunks:
             whole = {axis: (size,) for axis, size in enumerate(array.shape)} | chunks
             cut = tuple(whole[axis] for axis in range(len(array.shape)))
-            found[name] = array.rechunk(cut) if isinstance(array, da.Array) else da.from_array(array, chunks=cut, asarray=False)
-    return found
+            rechunked[name] = array.rechunk(cut) if isinstance(array, da.Array) else da.from_array(array, chunks=cut, asarray=False)
+    return rechunked
 
 
 def _make_collections(job: Job, given: Mapping[str, Any]) -> Outputs:
@@ -221,7 +221,7 @@ def _make_collections(job: Job, given: Mapping[str, Any]) -> Outputs:
     tasks = TaskGraph(job, f"{kind.lower()}-{token}", {name: (array.name, array.ndim) for name, array in sources.items()})
     base = HighLevelGraph.from_collections(tasks.name, tasks.of_task(task), dependencies=list(sources.values()))
     meta = next((array._meta for array in sources.values()), np.empty(0))
-    found: dict[str, Any] = {}
+    collections: dict[str, Any] = {}
     tensors = tensors_of(job.described)[1]
     for output in job.outputs:
         tensor = tensors[output]
@@ -233,8 +233,8 @@ def _make_collections(job: Job, given: Mapping[str, Any]) -> Outputs:
         axes = {group.axes[output]: group.chunks for group in job.groups if output in group.axes}
         chunks = tuple(axes.get(axis, (size,)) for axis, size in enumerate(tensor.sizes))
         empty = np.empty_like(meta, shape=(0,) * len(chunks), dtype=tensor.data_type.numpy)
-        found[output] = da.Array(graph, layer, chunks, meta=empty)
-    return Outputs(_group_outputs(found))
+        collections[output] = da.Array(graph, layer, chunks, meta=empty)
+    return Outputs(_group_outputs(collections))
 
 
 def _group_outputs(found: Mapping[str, Any]) -> dict[str, Any]:

@@ -195,15 +195,15 @@ class _Changes:
         size, stride = here.sizes[axis], here.element_strides[axis]
         if (here.sizes, here.element_strides) == (there.sizes, there.element_strides):
             return axis
-        found = [index for index, entry in enumerate(zip(there.sizes, there.element_strides, strict=True)) if entry == (size, stride)]
-        if axis in found:
+        axes = [index for index, entry in enumerate(zip(there.sizes, there.element_strides, strict=True)) if entry == (size, stride)]
+        if axis in axes:
             return axis
-        if size == 1 or len(found) != 1:
+        if size == 1 or len(axes) != 1:
             why = f"it is read as {there.summary()}, where no axis is this one" + " for certain: describe it with a size above 1" * (
                 size == 1
             )
             raise self._refused(end, axis, "cut", "an axis that every view of the tensor has", why)
-        return found[0]
+        return axes[0]
 
     def _terms(self, node: int, slot: Slot) -> tuple[Term, ...]:
         return self._nodes[node].aligned(slot, len(self.tensors["node", node, slot.place].sizes)) or ()

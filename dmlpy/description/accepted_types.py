@@ -33,9 +33,9 @@ def accepted_type(kind: type[Struct], field: str) -> tuple[str, bool]:
     """The type that a constructor accepts for a member other than None, as Python writes it, and whether None is accepted too."""
     info = kind.model_fields[field]
     shown = member_docs.accepted_type(info.annotation)
-    found = shown.removesuffix(" | None")
+    accepted = shown.removesuffix(" | None")
     if isinstance(info.annotation, type) and issubclass(info.annotation, DmlEnum):
-        found += " | " + _ALSO_ACCEPTED.get(found, "int")
-    elif found in _ALSO_ACCEPTED:
-        found += " | " + _ALSO_ACCEPTED[found]
-    return _ARRAYS.get(found, found), shown.endswith(" | None")
+        accepted += " | " + _ALSO_ACCEPTED.get(accepted, "int")
+    elif accepted in _ALSO_ACCEPTED:
+        accepted += " | " + _ALSO_ACCEPTED[accepted]
+    return _ARRAYS.get(accepted, accepted), shown.endswith(" | None")

@@ -22,8 +22,8 @@ def numpy_type() -> np.dtype[Any]:
     except ModuleNotFoundError:
         text = "arrays of BFLOAT16 need the package ml_dtypes: pip install ml_dtypes"
         raise ModuleNotFoundError(text, name="ml_dtypes") from None
-    found: np.dtype[Any] = np.dtype(ml_dtypes.bfloat16)
-    return found
+    dtype: np.dtype[Any] = np.dtype(ml_dtypes.bfloat16)
+    return dtype
 
 
 def is_float(dtype: np.dtype[Any]) -> bool:

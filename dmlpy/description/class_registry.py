@@ -37,7 +37,7 @@ class ClassRegistry(Generic[T]):
         self._package, self._module = package, module
         self._attached: dict[type[OperatorDesc] | str, tuple[Any, bool]] = {}
         self._imported: set[str] = set()
-        self._found: dict[type[OperatorDesc], T | None] = {}
+        self._by_kind: dict[type[OperatorDesc], T | None] = {}
         """The results of `find` since the last function or class was attached."""
 
     def __call__(self, *kinds: type[OperatorDesc] | str, derived: bool = True) -> Callable[[AttachedT], AttachedT]:
@@ -58,7 +58,7 @@ class ClassRegistry(Generic[T]):
                     name = kind if isinstance(kind, str) else kind.__name__
                     raise ValueError(f"{self._package} has {known[0]!r} for {name}, not {value!r}")
             self._attached.update(dict.fromkeys(kinds, (value, derived)))
-            self._found = {}
+            self._by_kind = {}
             return value
 
         return attach
@@ -68,20 +68,20 @@ class ClassRegistry(Generic[T]):
         own = self._attached_to(kind)
         if own is not None:
             return cast("T", own[0])  # no class is nearer
-        found = self._found
-        if kind not in found:
+        nearest = self._by_kind
+        if kind not in nearest:
             for base in kind.__mro__:
                 self._import_for(base)
-            found = self._found  # which imports have replaced
-            found[kind] = self._nearest(kind)
-        return found[kind]
+            nearest = self._by_kind  # which imports have replaced
+            nearest[kind] = self._nearest(kind)
+        return nearest[kind]
 
     def _nearest(self, kind: type[OperatorDesc]) -> T | None:
         for base in kind.__mro__:
             attached = self._attached_to(base)
             if attached is not None and (attached[1] or base is kind):
-                found: T = attached[0]
-                return found
+                value: T = attached[0]
+                return value
         return None
 
     def _attached_to(self, kind: type[OperatorDesc] | str) -> tuple[Any, bool] | None:
@@ -95,10 +95,10 @@ class ClassRegistry(Generic[T]):
         if family is None or family in self._imported:
             return
         name = f"{self._package}.{family}"
-        if (found := find_spec(name)) is not None:
+        if (spec := find_spec(name)) is not None:
             if self._module is None:
                 import_with_modules(name)
-            elif found.submodule_search_locations and find_spec(f"{name}.{self._module}") is not None:
+            elif spec.submodule_search_locations and find_spec(f"{name}.{self._module}") is not None:
                 import_module(f"{name}.{self._module}")
         # Done last, so that a thread that comes during another one's imports waits for its modules.
         self._imported.add(family)

@@ -43,14 +43,14 @@ def plain(data: Mapping[str, Any], subject: str) -> dict[str, Any]:
         DescError: its methods raise something, or a key is not a string; `subject` names what was expected.
     """
     try:
-        found = data if type(data) is dict else dict(data.items())
+        members = data if type(data) is dict else dict(data.items())
     except Exception as error:
         why = (f"reading it raises {type(error).__name__}",)
         raise DescError(subject, [Problem("field.form", "", brief(data), "an object that can be read", why)]) from None
-    for key in found:
+    for key in members:
         if not isinstance(key, str):
             raise DescError(subject, [Problem("field.form", "", f"the key {brief(key)}", "a member's name")])
-    return found
+    return members
 
 
 def unwrap(data: Mapping[str, Any]) -> dict[str, Any]:

@@ -155,15 +155,15 @@ class _Picture:
 def _entries_at(sizes: Index, strides: Index, end: int) -> dict[int, Index]:
     """The index of the first entry at each occupied offset below `end`, by offset."""
     # By offset, the first index of the axes from one on, last axis first: tensors that overlap themselves have very many entries there.
-    found: dict[int, Index] = {0: ()}
+    indices: dict[int, Index] = {0: ()}
     for size, stride in reversed(list(zip(sizes, strides, strict=True))):
         longer: dict[int, Index] = {}
         for place in range(1 if stride == 0 else min(size, -(-end // stride))):
-            for offset, index in found.items():
+            for offset, index in indices.items():
                 if offset + place * stride < end:
                     longer.setdefault(offset + place * stride, (place, *index))
-        found = longer
-    return dict(sorted(found.items()))
+        indices = longer
+    return dict(sorted(indices.items()))
 
 
 def _first_indices(sizes: Index, most: int) -> Iterator[Index]:

@@ -49,10 +49,10 @@ class SizedArray:
             return example
 
         def compute(values: Sequence[int]) -> Array:
-            found = example.copy()
+            array = example.copy()
             for at, place in places:
-                found.flat[at] = values[place]
-            return found
+                array.flat[at] = values[place]
+            return array
 
         made = cls(example, shape, compute, (place for _, place in places))
         made.numbers = listed
@@ -72,10 +72,10 @@ class SizedArray:
             return example
 
         def compute(values: Sequence[int]) -> Array:
-            found = example.copy()
+            array = example.copy()
             for at, name, place in places:
-                found[name][at] = values[place]
-            return found
+                array[name][at] = values[place]
+            return array
 
         return cls(example, example.shape, compute, (place for _, _, place in places))
 

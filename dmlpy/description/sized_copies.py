@@ -63,7 +63,7 @@ def example_of(item: Any) -> Any:
     if step is None:
         return item
     values = active_examples()
-    return _found(step, values, copier.copy(values, []))
+    return _copy_of(step, values, copier.copy(values, []))
 
 
 def is_copied(item: Any, kinds: Kinds) -> bool:
@@ -116,12 +116,12 @@ class SizedTemplate:
                 self._derived[key] = None
                 try:
                     with self._trace.active():
-                        found = compute(source)
+                        result = compute(source)
                     copier = _Copier(kinds, self._copier)
-                    step = copier.add(found)
+                    step = copier.add(result)
                     formulas = _formulas(self._trace)
                     formulas.select(copier.places, self._formulas)
-                    self._derived[key] = _Derived(formulas, copier, step, found)
+                    self._derived[key] = _Derived(formulas, copier, step, result)
                 except Exception:  # of code that does not take symbolic sizes: with integers it is another one, or none
                     self._trace.end_stage()
             return self._derived[key]
@@ -136,10 +136,10 @@ class SizedTemplate:
 
 
 def _formulas(trace: SizeTrace) -> Formulas:
-    found = trace.end_stage()
-    if found is None:
+    formulas = trace.end_stage()
+    if formulas is None:
         raise NoTemplateError
-    return found
+    return formulas
 
 
 _TIMES_COMPARED = 2
@@ -232,13 +232,13 @@ class SizedCopy:
         values = None if derived is None else self._numbers_of(key, derived)
         if derived is None or values is None:
             return None
-        found = derived.item if derived.step is None else _found(derived.step, values, derived.copier.copy(values, self._made))
+        result = derived.item if derived.step is None else _copy_of(derived.step, values, derived.copier.copy(values, self._made))
         if not derived.is_tested(values):
-            if not (is_right or is_alike)(found, compute(self.part(source), False)):
+            if not (is_right or is_alike)(result, compute(self.part(source), False)):
                 self._template.forget(key)
                 return None
             derived.compared.append(values)
-        return found
+        return result
 
 
 class _Copier:
@@ -276,7 +276,7 @@ class _Copier:
         return item if step is None else made[step]
 
     def add(self, item: Any) -> int | None:
-        """The step that makes a copy of an object, for `_found`; None if it holds no symbolic sizes.
+        """The step that makes a copy of an object, for `_copy_of`; None if it holds no symbolic sizes.
 
         Raises:
             NoTemplateError: its kind is unknown.
@@ -338,12 +338,12 @@ class _Copier:
         of_list: Callable[[list[Any]], Any] = kind._make if hasattr(kind, "_make") else tuple
 
         def make(values: Sequence[int], made: list[Any]) -> Any:
-            found = entries.copy()
+            copy = entries.copy()
             for at, place in sizes:
-                found[at] = values[place]
+                copy[at] = values[place]
             for at, step in parts:
-                found[at] = made[step]
-            return found if kind is list else of_list(found)
+                copy[at] = made[step]
+            return copy if kind is list else of_list(copy)
 
         return self._step(make)
 
@@ -354,12 +354,12 @@ class _Copier:
         same = dict(members)
 
         def copied(values: Sequence[int], made: list[Any]) -> Any:
-            found = same.copy()
+            copy = same.copy()
             for name, place in sizes:
-                found[name] = values[place]
+                copy[name] = values[place]
             for name, step in parts:
-                found[name] = made[step]
-            return make(found)
+                copy[name] = made[step]
+            return make(copy)
 
         return self._step(copied)
 
@@ -369,7 +369,7 @@ class _Copier:
         return [(name, ~step) for name, step in steps if step < 0], [(name, step) for name, step in steps if step >= 0]
 
 
-def _found(step: int, values: Sequence[int], made: Sequence[Any]) -> Any:
+def _copy_of(step: int, values: Sequence[int], made: Sequence[Any]) -> Any:
     """The copy for a step that `_Copier.add` returned: the value of a size, or the result of the step."""
     return values[~step] if step < 0 else made[step]
 

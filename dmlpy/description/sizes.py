@@ -164,16 +164,16 @@ class Sizes(Mapping[str, int]):
         known = self._evidence.setdefault(symbol, [])
         is_number = type(value) is int
         if is_number and self._are_numbers:  # looked up, as a hostile desc may have many different ones
-            found = self._by_value.get((symbol, value))
+            evidence = self._by_value.get((symbol, value))
         else:  # symbolic sizes have no hash
-            found = next((each for each in known if each.value == value), None)
-        if found is None:
-            found = _Evidence(value)
-            known.append(found)
+            evidence = next((each for each in known if each.value == value), None)
+        if evidence is None:
+            evidence = _Evidence(value)
+            known.append(evidence)
             if is_number:
-                self._by_value[symbol, value] = found
+                self._by_value[symbol, value] = evidence
             self._are_numbers &= is_number
-        return found
+        return evidence
 
     def add_fallback(self, term: Term, size: int) -> None:
         """Adds the value by a tensor with a wrong dimension count, which counts only if nothing else binds the symbol."""
@@ -181,11 +181,11 @@ class Sizes(Mapping[str, int]):
             self._fallbacks.setdefault(term.symbol, size // term.factor)
 
     def _winner(self, symbol: str) -> _Evidence | None:
-        if (found := self._winners.get(symbol)) is None and (known := self._evidence.get(symbol)) is not None:
+        if (winner := self._winners.get(symbol)) is None and (known := self._evidence.get(symbol)) is not None:
             # max() keeps the first of equals, so a tie goes to the value of the earliest field.
-            found = known[0] if len(known) == 1 else max(known, key=lambda evidence: round(evidence.weight, 6))
-            self._winners[symbol] = found
-        return found
+            winner = known[0] if len(known) == 1 else max(known, key=lambda evidence: round(evidence.weight, 6))
+            self._winners[symbol] = winner
+        return winner
 
     def __getitem__(self, symbol: str) -> int:
         if self._read_symbols is not None:

@@ -71,17 +71,17 @@ _OF_EACH_FORM: tuple[Any, ...] = (None, 0, 1.5, "", (0,))
 
 def _forms_of(schema: Any) -> set[str]:
     """The kinds of validators in one of pydantic's schemas; none if it has other structs in it, which may be nested without end."""
-    found, left = set[str](), [schema]
+    forms, left = set[str](), [schema]
     while left:
         part = left.pop()
         if isinstance(part, dict):
             form = part.get("type")
-            if form == "model" and form in found:
+            if form == "model" and form in forms:
                 return set()
-            found.add(str(form))
+            forms.add(str(form))
             part = part.values()
         left += [value for value in part if isinstance(value, dict | list | tuple)]
-    return found
+    return forms
 
 
 class _Documentation:
@@ -226,7 +226,7 @@ class Struct(BaseModel, metaclass=StructType):
     @classmethod
     def _plain(cls, members: Mapping[str, Any]) -> dict[str, Any] | None:
         """All members by Python name if the given ones can be stored unchanged; None if one needs its reader."""
-        found: dict[str, Any] = {}
+        plain: dict[str, Any] = {}
         fields, given = cls.model_fields, 0
         for name, test in cls._plain_tests().items():
             if name in members:
@@ -241,8 +241,8 @@ class Struct(BaseModel, metaclass=StructType):
                 if info.is_required() or info.default_factory is not None:
                     return None
                 value = info.default
-            found[name] = value
-        return found if given == len(members) else None
+            plain[name] = value
+        return plain if given == len(members) else None
 
     def _adopt(self, values: dict[str, Any], given: Iterable[str]) -> None:
         """Takes members that need no validation, as pydantic's `model_construct` does."""
@@ -405,12 +405,12 @@ class Struct(BaseModel, metaclass=StructType):
     def members(cls) -> tuple[MemberInfo, ...]:
         """The documentation of each member, in the C struct's order, and of the counts that precede some of them."""
         texts, counts = member_docs.texts(cls), cls.counts_before()
-        found = []
+        members = []
         for name in cls.model_fields:
             if name in counts:
-                found.append(member_docs.count(counts[name], name))
-            found.append(cls._member(name, texts.get(name, "")))
-        return tuple(found)
+                members.append(member_docs.count(counts[name], name))
+            members.append(cls._member(name, texts.get(name, "")))
+        return tuple(members)
 
     @classmethod
     def _member(cls, name: str, text: str) -> MemberInfo:
@@ -534,8 +534,8 @@ class Struct(BaseModel, metaclass=StructType):
         try:
             return self.__dict__["_hash"]  # type: ignore[no-any-return]
         except KeyError:
-            found = self.__dict__["_hash"] = hash((type(self), *self._identity()))
-            return found
+            value = self.__dict__["_hash"] = hash((type(self), *self._identity()))
+            return value
 
 
 def _given(unnamed: Sequence[object]) -> str:

@@ -73,13 +73,13 @@ class SizeTrace:
     def place_of(self, function: Callable[[Any, Any], Any], left: int, right: int) -> int:
         """The place of a function's value."""
         key = function, left, right
-        found = self._places.get(key)
-        if found is None:
+        place = self._places.get(key)
+        if place is None:
             value = function(self._values[left], self._values[right])
-            found = self._places[key] = len(self._values)
+            place = self._places[key] = len(self._values)
             self._values.append(value)
             self._operations.append(key)
-        return found
+        return place
 
     def compare(self, function: Callable[[Any, Any], Any], left: int, right: int) -> bool:
         """The outcome of a comparison, which becomes a guard."""
@@ -89,14 +89,14 @@ class SizeTrace:
 
     def value(self, place: int) -> int:
         """The example's value."""
-        found: int = self._values[place]
-        return found
+        value: int = self._values[place]
+        return value
 
     def end_stage(self) -> Formulas | None:
         """The formulas and guards since the last stage ended; None if that stage was specialized."""
-        found = None if self.is_specialized else Formulas(self, len(self._values), self._guards)
+        formulas = None if self.is_specialized else Formulas(self, len(self._values), self._guards)
         self._guards, self.is_specialized = {}, False
-        return found
+        return formulas
 
     def line(self, place: int) -> _Line:
         """How the value of a place is computed."""
@@ -160,8 +160,8 @@ class Formulas:
         values: list[int] = [*before, *self._constants]
         try:
             for at, function, left, right, expected in self._lines:
-                found = values[at] = function(values[left], values[right])
-                if expected is not None and found is not expected:
+                value = values[at] = function(values[left], values[right])
+                if expected is not None and value is not expected:
                     return None
         except (ArithmeticError, ValueError):  # the latter of rounding NaN
             return None
@@ -175,10 +175,10 @@ def attempted(function: Callable[[], T]) -> T | None:
     guards, was_specialized = dict(trace._guards), trace.is_specialized
     trace.is_specialized = False
     with suppress(Exception):  # of code that does not take symbolic sizes
-        found = function()
+        result = function()
         if not trace.is_specialized:
             trace.is_specialized = was_specialized
-            return found
+            return result
     trace._guards, trace.is_specialized = guards, was_specialized
     return None
 

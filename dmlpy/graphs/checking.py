@@ -318,10 +318,10 @@ class _Connections:
     @cached_property
     def followers(self) -> Mapping[int, Mapping[int, int]]:
         """The nodes that each node feeds, with the first edge to each."""
-        found: dict[int, dict[int, int]] = defaultdict(dict)
+        followers: dict[int, dict[int, int]] = defaultdict(dict)
         for index, writer, reader in self.links:
-            found[writer.node].setdefault(reader.node, index)
-        return found
+            followers[writer.node].setdefault(reader.node, index)
+        return followers
 
 
 def _measurable(tensor: TensorDesc) -> bool:

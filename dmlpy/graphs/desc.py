@@ -277,7 +277,7 @@ class _EdgeNames:
                     members[member] = _Unresolved()
         # In the given spelling, so that problems are reported in it.
         try:
-            found = kind(**{spelling: members[kind.member_named(spelling) or spelling] for spelling in given})
+            edge = kind(**{spelling: members[kind.member_named(spelling) or spelling] for spelling in given})
         except DescError as error:
             reported = {problem.path for problem in problems}
             problems += [problem for problem in error.problems if problem.path not in reported]
@@ -286,7 +286,7 @@ class _EdgeNames:
             problems = [problem for problem in problems if problem.code != "graph.reference" or problem.path.startswith("graph")]
         if problems:
             raise DescError(kind.c_name, problems)
-        return found
+        return edge
 
     def _node(self, name: str) -> int:
         return _index_of("node", self._names["nodes"], name)
@@ -323,18 +323,18 @@ class _EdgeNames:
 
 def _indices(names: Any) -> Mapping[str, Sequence[int]]:
     """The indices of each name in a list; empty if there is no list."""
-    found: dict[str, list[int]] = {}
+    indices: dict[str, list[int]] = {}
     for index, name in enumerate(names if _is_list(names) else ()):
         if isinstance(name, str):
-            found.setdefault(name, []).append(index)
-    return found
+            indices.setdefault(name, []).append(index)
+    return indices
 
 
 def _index_of(what: str, names: Mapping[str, Sequence[int]], name: str) -> int:
-    found = names.get(name, ())
-    if len(found) == 1:
-        return found[0]
-    given = f"{brief(name)}, the name of {plural(len(found), what)}" if found else brief(name)
+    indices = names.get(name, ())
+    if len(indices) == 1:
+        return indices[0]
+    given = f"{brief(name)}, the name of {plural(len(indices), what)}" if indices else brief(name)
     expected = f"an index, or the name of one {what}" if names else f"an index: no {what} has a name"
-    remedy = None if found else did_you_mean(name, list(names)[:_MOST_COMPARED])
+    remedy = None if indices else did_you_mean(name, list(names)[:_MOST_COMPARED])
     raise DescError("edge", [Problem("graph.reference", "", given, expected, remedy=remedy)])

@@ -179,8 +179,8 @@ class VerifiedTable:
             return None
         start, count = self.buffer.vector(at, flags.bytewidth, self.place(name), flags.bytewidth)
         dtype = np.dtype(number_types.to_numpy_type(flags)).newbyteorder("<")
-        found: list[Any] = encode.GetVectorAsNumpy(dtype, self.buffer.data, count, start).tolist() if count else []
-        return found
+        numbers: list[Any] = encode.GetVectorAsNumpy(dtype, self.buffer.data, count, start).tolist() if count else []
+        return numbers
 
     def tables(self, name: str, slot: int) -> TableVector:
         """Reads a list of tables; each is verified on access."""

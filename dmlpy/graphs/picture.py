@@ -130,10 +130,10 @@ def _row_slot(slot: Slot, other: str, preposition: str) -> str:
 
 def _by_part(problems: Iterable[Problem]) -> Mapping[str, list[Problem]]:
     """The problems by node and edge: `nodes[7]`."""
-    found: dict[str, list[Problem]] = defaultdict(list)
+    by_part: dict[str, list[Problem]] = defaultdict(list)
     for problem in problems:
-        found[problem.path.partition("]")[0] + "]"].append(problem)
-    return found
+        by_part[problem.path.partition("]")[0] + "]"].append(problem)
+    return by_part
 
 
 def _slot(graph: GraphDesc, node: int, index: int, *, output: bool) -> Slot | None:

@@ -29,7 +29,7 @@ def prune_nodes(graph: GraphT) -> GraphT:
     links = [link for link in graph.intermediate_edges if link.to_node_index in needed]
     read = {(link.from_node_index, link.from_node_output_index) for link in links}
     read |= {(edge.from_node_index, edge.from_node_output_index) for edge in graph.output_edges}
-    found = graph.replace(
+    pruned = graph.replace(
         nodes=[_without_unread(graph.nodes[index], index, read) for index in place],
         input_edges=[edge.replace(to_node_index=place[edge.to_node_index]) for edge in graph.input_edges if edge.to_node_index in needed],
         output_edges=[edge.replace(from_node_index=place[edge.from_node_index]) for edge in graph.output_edges],
@@ -37,7 +37,7 @@ def prune_nodes(graph: GraphT) -> GraphT:
             link.replace(from_node_index=place[link.from_node_index], to_node_index=place[link.to_node_index]) for link in links
         ],
     )
-    return found.with_origins(graph.origins[index] for index in place) if graph.origins else found
+    return pruned.with_origins(graph.origins[index] for index in place) if graph.origins else pruned
 
 
 def _without_unread(node: Node, index: int, read: set[tuple[int, int]]) -> Node:

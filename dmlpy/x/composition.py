@@ -116,13 +116,13 @@ def _outputs_by_name(outputs: Any) -> dict[str, TensorRef]:
 
 def _needed_producers(outputs: Iterable[Producer]) -> list[Producer]:
     """The producers that the outputs need, in an order in which they can run."""
-    found: set[Producer] = set()
+    needed: set[Producer] = set()
     waiting = list(outputs)
     while waiting:
-        if (producer := waiting.pop()) not in found:
-            found.add(producer)
+        if (producer := waiting.pop()) not in needed:
+            needed.add(producer)
             waiting += [ref.producer for ref in producer.inputs.values()] if isinstance(producer, OperatorProducer) else []
-    return sorted(found, key=lambda producer: producer.serial)
+    return sorted(needed, key=lambda producer: producer.serial)
 
 
 def _inputs(needed: Iterable[Producer], given: Sequence[TensorOperand] | None) -> list[InputProducer]:
@@ -184,6 +184,6 @@ def _add_operator(
         else:
             members[field] = value
     given = builder.add(producer.desc, name, **members)
-    found = {slots[value.index].place: value for value in (given if isinstance(given, tuple) else (given,))}
-    values.update({(producer, value.index): value for value in found.values()})
-    return found
+    inputs = {slots[value.index].place: value for value in (given if isinstance(given, tuple) else (given,))}
+    values.update({(producer, value.index): value for value in inputs.values()})
+    return inputs

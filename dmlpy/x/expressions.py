@@ -70,15 +70,15 @@ class Expression(views.TensorViews, TensorOperand):
 
     def _copied_by(self, nodes: Iterable[views.CopyNode]) -> Self:
         """The output of the last of some nodes, of which each reads the one before."""
-        found = self
+        copy = self
         for node in nodes:
             given: dict[str, Any] = dict(node.members)
             if node.quantization_tensors:
                 given["quantization_tensors"] = list(node.quantization_tensors)
             if node.data_type is not None:
                 given["output_data_type"] = node.data_type
-            found = self._of(one(node.operator, input_tensor=found, **given))
-        return found
+            copy = self._of(one(node.operator, input_tensor=copy, **given))
+        return copy
 
     def _of(self, other: Expression) -> Self:
         """The other expression in this one's class."""
@@ -299,9 +299,9 @@ def _product(a: Expression, b: Expression) -> Expression:
     (m, k), n = left.sizes[-2:], right.sizes[-1]
     folded = batch if len(batch) <= 2 else (math.prod(batch[:-1]), batch[-1])  # GEMM takes 4 dimensions
     tensors = [side.broadcast(*batch, *own).reshape(*folded, *own).with_leading_ones(4) for side, own in ((left, (m, k)), (right, (k, n)))]
-    found = one("GEMM", a_tensor=tensors[0], b_tensor=tensors[1])
+    product = one("GEMM", a_tensor=tensors[0], b_tensor=tensors[1])
     sizes = (*batch, *([m] if len(a.sizes) > 1 else []), *([n] if len(b.sizes) > 1 else []))
-    return found.reshape(*(sizes or [1]))
+    return product.reshape(*(sizes or [1]))
 
 
 def _windows(key: Any, sizes: tuple[int, ...]) -> tuple[list[int], list[int], list[int], list[int]]:

@@ -55,11 +55,11 @@ def modules() -> dict[str, str]:
 
 def families() -> dict[str, list[type[OperatorDesc]]]:
     """DirectML's operators by family."""
-    found: dict[str, list[type[OperatorDesc]]] = {}
+    by_family: dict[str, list[type[OperatorDesc]]] = {}
     for kind in OPERATORS.values():
         if not kind.is_extension:
-            found.setdefault(kind.family(), []).append(kind)
-    return dict(sorted(found.items()))
+            by_family.setdefault(kind.family(), []).append(kind)
+    return dict(sorted(by_family.items()))
 
 
 def names() -> dict[str, str]:
@@ -91,7 +91,7 @@ def _imports(body: str, *, stub: bool = False) -> Iterator[str]:
 
     later = find_used(_HEAVY)
     kinds = [name for name, value in vars(enums).items() if isinstance(value, EnumType)]
-    found: Mapping[str, list[str]] = {
+    imports: Mapping[str, list[str]] = {
         "collections.abc": find_used(["Iterable", "Mapping", "Sequence"]),
         "typing": [*(["TYPE_CHECKING"] if later and not stub else []), *find_used(["Any", "NamedTuple"])],
         "numpy": find_used(["bool_", "dtype", "floating", "generic", "integer", "number"]),
@@ -100,11 +100,11 @@ def _imports(body: str, *, stub: bool = False) -> Iterator[str]:
         "dmlpy.x.expressions": find_used(["Array", "Expression", "one", "several"]),
     }
     if stub:
-        found = {**found, **{_HEAVY[name]: [*found.get(_HEAVY[name], []), name] for name in later}}
-        found = dict(sorted(found.items()))
+        imports = {**imports, **{_HEAVY[name]: [*imports.get(_HEAVY[name], []), name] for name in later}}
+        imports = dict(sorted(imports.items()))
     standard = ("collections.abc", "typing")
-    for modules in ([name for name in found if name in standard], ["numpy"], [name for name in found if name.startswith("dmlpy")]):
-        lines = [_import_line(module, found[module]) for module in modules if found[module]]
+    for modules in ([name for name in imports if name in standard], ["numpy"], [name for name in imports if name.startswith("dmlpy")]):
+        lines = [_import_line(module, imports[module]) for module in modules if imports[module]]
         yield from [*lines, ""] if lines else []
     if later and not stub:
         yield from ["if TYPE_CHECKING:", *(f"    from {_HEAVY[name]} import {name}" for name in later)]

@@ -31,8 +31,8 @@ class TensorPolicy:
 
     def strides(self, sizes: Sequence[int]) -> tuple[int, ...] | None:
         """The strides of a tensor of these sizes; None if it is packed."""
-        found = self._strides_of(sizes)
-        return None if found is None else tuple(found)
+        strides = self._strides_of(sizes)
+        return None if strides is None else tuple(strides)
 
     def laid_out(self, tensor: TensorDesc) -> TensorDesc:
         """The tensor with the policy's strides."""

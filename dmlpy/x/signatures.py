@@ -57,12 +57,12 @@ def takes_sizes(kind: type[OperatorDesc]) -> str:
 
 def typed_outputs(kind: type[OperatorDesc]) -> list[TensorField]:
     """The outputs whose data type the inputs do not determine, so that the function takes it."""
-    found = []
+    outputs = []
     typed_by_attributes = {item.limits.type_of for item in kind.attribute_fields()}
     for field in kind.outputs():
         variable = field.marker.types
         allowed = kind.support[-1].types[variable] if isinstance(variable, str) else variable
         fed = any(other.marker.types == variable and not other.optional for other in kind.inputs()) if isinstance(variable, str) else False
         if (not fed and len(allowed) > 1 and field.name not in typed_by_attributes) or kind.short_name() == "REDUCE":
-            found.append(field)
-    return found
+            outputs.append(field)
+    return outputs

@@ -131,8 +131,8 @@ def texts() -> dict[Path, str]:
 
 def _stub(package: str, modules: Mapping[str, str], more: Iterable[str] = ()) -> str:
     # A name that is imported as itself is exported: type checkers and lazy_loader take it so.
-    found = sorted((module.removeprefix(package), name) for name, module in modules.items())
-    imports = [f"from {module} import {name} as {name}" for module, name in found]
+    names = sorted((module.removeprefix(package), name) for name, module in modules.items())
+    imports = [f"from {module} import {name} as {name}" for module, name in names]
     listed = ["__all__ = [", *(f'    "{name}",' for name in sorted(modules)), "]"]
     return "\n".join([_HEAD, *imports, *more, *listed]) + "\n"
 

@@ -42,10 +42,10 @@ def _numpys_libraries() -> tuple[Library, ...]:
     """The BLAS libraries that NumPy uses: the one bundled with it, else all that the process has loaded; maybe none."""
     from threadpoolctl import ThreadpoolController
 
-    found = ThreadpoolController().select(user_api="blas").lib_controllers
+    libraries = ThreadpoolController().select(user_api="blas").lib_controllers
     package = os.path.dirname(np.__file__)
-    bundled = [library for library in found if library.filepath.startswith((f"{package}.libs{os.sep}", f"{package}{os.sep}"))]
-    return tuple(bundled or found)
+    bundled = [library for library in libraries if library.filepath.startswith((f"{package}.libs{os.sep}", f"{package}{os.sep}"))]
+    return tuple(bundled or libraries)
 
 
 class Limits:

@@ -251,19 +251,19 @@ class SliceGradDesc(WindowDesc, dml="SLICE_GRAD"):
 
 def slice_index(desc: SliceDesc) -> tuple[slice, ...]:
     """The index of a slice's elements: a stride of 0 gives one, which is repeated."""
-    found = []
+    index = []
     for offset, size, stride in zip(desc.offsets, desc.slice_sizes, desc.strides, strict=True):
-        found.append(slice(offset, offset + stride * (size - 1) + 1, stride or None))
-    return tuple(found)
+        index.append(slice(offset, offset + stride * (size - 1) + 1, stride or None))
+    return tuple(index)
 
 
 def window_index(desc: WindowDesc, counts: Sequence[int]) -> tuple[slice, ...]:
     """The index of a window's first elements, this many in each dimension."""
-    found = []
+    index = []
     for offset, size, stride, count in zip(
         desc.input_window_offsets, desc.input_window_sizes, desc.input_window_strides, counts, strict=True
     ):
         start = offset if stride > 0 else offset + size - 1
         end = start + stride * (count - 1) + (1 if stride > 0 else -1)
-        found.append(slice(start, end if end >= 0 else None, stride))
-    return tuple(found)
+        index.append(slice(start, end if end >= 0 else None, stride))
+    return tuple(index)

@@ -133,13 +133,13 @@ class Stack:
         """
         if not self.reserve:
             return []
-        itemsize, found = DataType.FLOAT32.numpy.itemsize, list[tuple[int, int]]()
+        itemsize, gaps = DataType.FLOAT32.numpy.itemsize, list[tuple[int, int]]()
         end = RESERVE_HEADER * itemsize
         for place in self.reserve:
             begin = place.offset * itemsize
-            found.append((end, begin))
+            gaps.append((end, begin))
             end = begin + place.tensor.element_count * place.tensor.data_type.numpy.itemsize
-        return [(begin, end) for begin, end in [*found, (end, reserve_size * itemsize)] if begin < end]
+        return [(begin, end) for begin, end in [*gaps, (end, reserve_size * itemsize)] if begin < end]
 
 
 def stack_of(desc: CudnnRNNDesc) -> Stack:
