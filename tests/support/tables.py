@@ -37,7 +37,7 @@ def _label(names: Sequence[str], values: Sequence[Any], number: int) -> str:
     """A row's name in a failure: what pytest calls it where it is short, or its number."""
     plain = str | int | float | bool | None
     return "-".join(
-        str(value) if isinstance(value, plain) else row_id(value) or getattr(value, "__name__", f"{name}{number}")
+        str(value) if isinstance(value, plain) else str(row_id(value) or getattr(value, "__name__", f"{name}{number}"))
         for name, value in zip(names, values, strict=True)
     )
 

@@ -110,8 +110,8 @@ def computation(narrow: IrLoadStore | None, stored: Storage, isa: Isa) -> Any:
             end = builder.append_basic_block("computed")
             choice = builder.switch(code, end)
             math = SimdMath(builder, simd)
-            function_class = HalfFunctions if stored == "float16" else Functions
-            formulas = _formulas(math, builder) | function_class(math, builder).formulas()
+            own = HalfFunctions if stored == "float16" else Functions
+            formulas = _formulas(math, builder) | own(math, builder).formulas()
             for number, formula in formulas.items():
                 block = builder.append_basic_block(number.name)
                 choice.add_case(ADDRESS(number), block)
@@ -158,8 +158,8 @@ class _Operand:
     def load(self, place: Any, left: Any = None) -> Any:
         """Loads the vector at an address, or its first `left` lanes."""
 
-        def load(access: IrLoadStore) -> Any:
-            return access.load(self._builder, place) if left is None else access.load_first(self._builder, place, left)
+        def load(own: IrLoadStore) -> Any:
+            return own.load(self._builder, place) if left is None else own.load_first(self._builder, place, left)
 
         if self._narrow is None:
             return load(self._floats)
@@ -176,11 +176,11 @@ class _Operand:
     def store(self, value: Any, place: Any, left: Any = None) -> None:
         """Stores a vector at an address, or its first `left` lanes."""
 
-        def store(access: IrLoadStore) -> None:
+        def store(own: IrLoadStore) -> None:
             if left is None:
-                access.store(self._builder, value, place)
+                own.store(self._builder, value, place)
             else:
-                access.store_first(self._builder, value, place, left)
+                own.store_first(self._builder, value, place, left)
 
         if self._narrow is None:
             store(self._floats)
