@@ -16,7 +16,7 @@ import itertools
 import threading
 import weakref
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from types import SimpleNamespace
 from typing import Any
 
@@ -391,6 +391,37 @@ def fake_cupy(gpus: FakeGpus) -> Any:
             raise RuntimeError("the memory is another device's")
         return array.__dlpack__(stream=get_current_stream().ptr or 1)
 
+    cuda = SimpleNamespace(
+        runtime=runtime,
+        driver=_fake_driver(gpus, functions),
+        nvrtc=Nvrtc(gpus),
+        function=SimpleNamespace(Module=Module, Function=Function),
+        Stream=Stream,
+        Event=Event,
+        alloc=alloc,
+        get_current_stream=get_current_stream,
+        get_elapsed_time=get_elapsed_time,
+        nvtx=SimpleNamespace(
+            available=True,
+            RangePush=lambda message, id_color=-1: gpus.ranges.append(message),
+            RangePop=lambda: gpus.ranges.append(None),
+        ),
+    )
+    pool = SimpleNamespace(free_bytes=lambda: sum(size * len(free) for (_, _, size), free in gpus.arenas.items()))
+    return SimpleNamespace(
+        cuda=cuda,
+        ndarray=ndarray,
+        empty=empty,
+        asarray=lambda a: a,
+        asnumpy=asnumpy,
+        from_dlpack=from_dlpack,
+        get_default_memory_pool=lambda: pool,
+    )
+
+
+def _fake_driver(gpus: FakeGpus, functions: Mapping[int, Any]) -> Any:
+    """`cupy.cuda.driver`, over functions by address."""
+
     def launchKernel(  # noqa: N802
         f: int,
         grid_dim_x: int,
@@ -423,7 +454,7 @@ def fake_cupy(gpus: FakeGpus) -> Any:
             raise CUDARuntimeError(COOPERATIVE_LAUNCH_TOO_LARGE, "CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE")
         functions[f].launch((grid_dim_x, grid_dim_y, grid_dim_z), shared_mem_bytes, stream, kernel_params)
 
-    driver = SimpleNamespace(
+    return SimpleNamespace(
         launchKernel=launchKernel,
         launchCooperativeKernel=launchCooperativeKernel,
         funcGetAttribute=lambda attribute, f: gpus.with_context(
@@ -431,32 +462,6 @@ def fake_cupy(gpus: FakeGpus) -> Any:
         ),
         funcSetAttribute=lambda f, attribute, value: _set_attribute(gpus, functions[f], attribute, value),
         occupancyMaxActiveBlocksPerMultiprocessor=lambda func, blockSize, dynamicSMemSize: gpus.with_context(1),  # noqa: N803
-    )
-    cuda = SimpleNamespace(
-        runtime=runtime,
-        driver=driver,
-        nvrtc=Nvrtc(gpus),
-        function=SimpleNamespace(Module=Module, Function=Function),
-        Stream=Stream,
-        Event=Event,
-        alloc=alloc,
-        get_current_stream=get_current_stream,
-        get_elapsed_time=get_elapsed_time,
-        nvtx=SimpleNamespace(
-            available=True,
-            RangePush=lambda message, id_color=-1: gpus.ranges.append(message),
-            RangePop=lambda: gpus.ranges.append(None),
-        ),
-    )
-    pool = SimpleNamespace(free_bytes=lambda: sum(size * len(free) for (_, _, size), free in gpus.arenas.items()))
-    return SimpleNamespace(
-        cuda=cuda,
-        ndarray=ndarray,
-        empty=empty,
-        asarray=lambda a: a,
-        asnumpy=asnumpy,
-        from_dlpack=from_dlpack,
-        get_default_memory_pool=lambda: pool,
     )
 
 
