@@ -119,6 +119,11 @@ def resolved(array: Any) -> Any:
     return array.resolve_neg() if callable(is_negated) and is_negated() else array
 
 
+def is_convertible(value: Any) -> bool:
+    """Whether NumPy can make an array of a value whose memory is not shared: of a list or a number, or of a table of pandas."""
+    return isinstance(value, list | tuple | int | float) or (hasattr(value, "__array__") and not hasattr(value, "__dlpack__"))
+
+
 def layout_of(array: Any) -> tuple[tuple[int, ...], tuple[int, ...], np.dtype[Any]]:
     """The shape, strides in bytes and element type of an array of any library."""
     seen = view(array)

@@ -88,12 +88,19 @@ MAX_ENTRIES = 2**20
 """The most entries of an array: an iterator may never end."""
 
 
+def has_entries(value: Any) -> bool:
+    """Whether a value has entries in an order: no text, no object, and no set, which C++'s braces are in Python."""
+    return isinstance(value, Iterable) and not isinstance(value, str | bytes | Mapping | set | frozenset)
+
+
 def entries(value: Iterable[Any], read: Reader = lambda item: item) -> tuple[Any, ...]:
     """Converts each entry of an array.
 
     Raises:
-        ValueError: there are more than an array may have.
+        ValueError: there are more than an array may have, or it is a set.
     """
+    if isinstance(value, set | frozenset):
+        raise ValueError("a sequence, which has an order: in brackets")
     found = tuple(map(read, islice(value, MAX_ENTRIES + 1)))
     if len(found) > MAX_ENTRIES:
         raise ValueError(f"at most {MAX_ENTRIES} of them")
@@ -101,7 +108,7 @@ def entries(value: Iterable[Any], read: Reader = lambda item: item) -> tuple[Any
 
 
 def _as_uints(value: Any) -> tuple[int, ...]:
-    if isinstance(value, str | bytes | Mapping) or not isinstance(value, Iterable):
+    if not has_entries(value):
         raise ValueError("a sequence of integers")
     try:
         return entries(value, as_uint)
@@ -111,7 +118,7 @@ def _as_uints(value: Any) -> tuple[int, ...]:
 
 
 def _as_floats(value: Any) -> tuple[float, ...]:
-    if isinstance(value, str | bytes | Mapping) or not isinstance(value, Iterable):
+    if not has_entries(value):
         raise ValueError("a sequence of numbers")
     try:
         return entries(value, as_float)

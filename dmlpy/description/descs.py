@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self, get_args, get_
 
 from dmlpy.description import member_docs
 from dmlpy.description.bfloat16_numbers import number_of_bits
-from dmlpy.description.coercion import Signed, brief, entries, half_of_bits, read_by
+from dmlpy.description.coercion import Signed, brief, entries, half_of_bits, has_entries, read_by
 from dmlpy.description.enums import DataType, FeatureLevel
 from dmlpy.description.inferred_outputs import inferred_outputs
 from dmlpy.description.json_objects import plain, read_json, unwrap
@@ -223,7 +223,7 @@ class OperatorDesc(Struct):
             return value
         if not field.listed:
             return cls._read_tensor(value)
-        if isinstance(value, str | bytes | Mapping | TensorDesc) or not isinstance(value, Iterable):
+        if isinstance(value, TensorDesc) or not has_entries(value):
             remedy = "put it into a list: [...]" if isinstance(value, TensorDesc) else None
             raise DescError(cls.c_name, [Problem("field.form", "", brief(value), "a sequence of TensorDesc", remedy=remedy)])
         tensors, problems = [], []

@@ -120,9 +120,11 @@ def _choice_remedy(given: Any, expected: str) -> str | None:
 
 
 def _list_remedy(path: str, given: Any, expected: str) -> str | None:
-    """The remedy for a number, a text or an array in place of a list; none for a number that no member could hold."""
+    """The remedy for a number, a set, a text or an array in place of a list; none for a number that no member could hold."""
     if not expected.startswith("a sequence of "):
         return None
+    if isinstance(given, set | frozenset):
+        return "write it in brackets: braces make a set, which has no order and nothing twice"
     if isinstance(given, np.generic):
         given = given.item()
     if type(given) in (int, float) and abs(given) < 2**64:

@@ -75,13 +75,13 @@ class TensorDesc(Struct):
             DescError: DirectML has no such element type, a stride is negative or no multiple of the element, or the
                 array has more dimensions than asked for.
         """
-        from dmlpy.description.arrays import layout_of
+        from dmlpy.description.arrays import is_convertible, layout_of
 
         try:
             shape, strides, dtype = layout_of(array)
         except TypeError as error:
             found, remedy = with_article(type(array).__name__), None
-            if isinstance(array, list | tuple | int | float):
+            if is_convertible(array):
                 remedy = "make it an array: numpy.asarray(..., numpy.float32)"
             raise DescError("TensorDesc.of", [Problem("array.kind", "", found, "an array", (str(error),), remedy)]) from None
         problems = []

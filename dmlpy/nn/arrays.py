@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from dmlpy.description.array_problems import value_problems
-from dmlpy.description.arrays import dlpack_device, resolved
+from dmlpy.description.arrays import dlpack_device, is_convertible, resolved
 from dmlpy.description.bfloat16_numbers import holds_bfloat16
 from dmlpy.description.coercion import brief
 from dmlpy.description.dlpack import bfloat16_array, tensor_of
@@ -205,7 +205,7 @@ def _remedy(array: Any) -> str | None:
         return "masked arrays are not supported: give what stands for masked elements, as by .filled(0)"
     if any(kind.__name__ == "Tracer" for kind in type(array).__mro__):  # of JAX
         return "a tracer has no memory: within jax.jit and jax.grad, call the function by jax.pure_callback"
-    return "numpy.asarray(..., numpy.float32)" if isinstance(array, list | tuple | float | int) else None
+    return "numpy.asarray(..., numpy.float32)" if is_convertible(array) else None
 
 
 def receive_lengths(subject: str, lengths: Any, home: Home, batch: int, steps: int) -> Native:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
-from dmlpy.description.coercion import Float, Uints, brief, default, entries, read_by
+from dmlpy.description.coercion import Float, Uints, brief, default, entries, has_entries, read_by
 from dmlpy.description.descs import FusableDesc, OperatorDesc
 from dmlpy.description.enums import FeatureLevel
 from dmlpy.description.markers import In, Limits, Out, Violation, rule
@@ -401,7 +401,7 @@ def _call_of(name: Any) -> str:
 
 
 def _as_activations(value: Any) -> tuple[ActivationDesc, ...]:
-    if isinstance(value, ActivationDesc | OperatorDesc | str | Mapping) or not isinstance(value, Iterable):
+    if isinstance(value, ActivationDesc | OperatorDesc) or not has_entries(value):
         raise ValueError("a sequence of activation descs")
     return tuple(_as_activation(item, f"[{index}]") for index, item in enumerate(entries(value)))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
-from dmlpy.description.coercion import Bool, Spelled, SpelledType, brief, entries, read_by
+from dmlpy.description.coercion import Bool, Spelled, SpelledType, brief, entries, has_entries, read_by
 from dmlpy.description.enums import Feature, FeatureLevel
 from dmlpy.description.structs import Struct
 from dmlpy.description.value_structs import ValueStruct
@@ -34,7 +34,7 @@ class FeatureDataTensorDataTypeSupport(ValueStruct):
 
 
 def _as_levels(value: Any) -> tuple[FeatureLevel, ...]:
-    if isinstance(value, str | bytes | Mapping) or not hasattr(value, "__iter__"):
+    if not has_entries(value):
         raise ValueError("a sequence of feature levels")
     return tuple(FeatureLevel.parse(item) for item in entries(value))
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dmlpy.description.coercion import MAX_ENTRIES, brief, entries
+from dmlpy.description.coercion import MAX_ENTRIES, brief, entries, has_entries
 from dmlpy.description.tensors import TensorDesc
 from dmlpy.messages.problems import DescError, Problem
 
@@ -99,7 +99,7 @@ def _integers(short: str, argument: str, given: Any) -> tuple[Any, ...]:
         DescError: it is not a sequence.
     """
     try:
-        if not isinstance(given, str | bytes | Mapping):
+        if has_entries(given):
             return entries(given)
     except Exception:  # no sequence, or whatever the methods of the caller's type raise
         pass

@@ -68,6 +68,8 @@ FLOAT_OF_PYTORCH: Any = type("dtype", (), {"__module__": "torch", "__repr__": la
 
 PATH_OF_BYTES: Any = type("DirEntry", (), {"__fspath__": lambda entry: b"model.onnx"})()
 """An entry of a folder that was listed by a name in bytes."""
+TABLE: Any = type("DataFrame", (), {"__array__": lambda table, *_, **__: ones(2, 3)})()
+"""What NumPy makes an array of, and has no memory to share, as pandas' tables."""
 A, B = ones(2, 3), ones(3, 4)
 GEMM: Any = dml.compile(dml.GEMMDesc(a_tensor=tensor(2, 3), b_tensor=tensor(3, 4)).with_outputs(), "numpy")
 OWNING: Any = dml.compile(GEMM.desc.replace(b_tensor=tensor(3, 4).replace(flags="OWNED_BY_DML")), "numpy")
@@ -139,6 +141,15 @@ WRONG: dict[str, tuple[Callable[[], Any], list[str]]] = {
     "the same as a desc": (lambda: dml.TopK1Desc(input_tensor=tensor(2, 8), axis=1, k=9).with_outputs(), ["k is 9, expected at most"]),
     "a filter larger than the image": (lambda: convolution((1, 3, 2, 2)), ["filter_tensor.sizes[2] is 3, expected at most 2"]),
     "one stride": (lambda: convolution(strides=2), ["strides is 2, expected a sequence of integers", "like [2, 2]"]),
+    "sizes in C++'s braces": (
+        lambda: dml.TensorDesc(data_type="FLOAT32", sizes={1, 3, 2}),
+        ["{1, 2, 3}", "remedy: write it in brackets"],
+    ),
+    "activations in C++'s braces": (lambda: lstm(activation_descs={dml.ActivationTanhDesc()}), ["expected a sequence of activation descs"]),
+    "axes in C++'s braces": (
+        lambda: eager.reduce(ones(2, 3), function="SUM", axes={1, 0}),
+        ["axes is {0, 1}", "remedy: write it in brackets"],
+    ),
     "one axis": (lambda: eager.reduce(ones(2, 3), function="SUM", axes=1), ["remedy: write [1]"]),
     "largest": (lambda: eager.top_k1(ones(2, 8), axis=1, k=1, axis_direction="LARGEST"), ["did you mean DECREASING?"]),
     "mean": (lambda: eager.reduce(ones(2, 3), function="mean", axes=[1]), ["did you mean AVERAGE?"]),
@@ -171,6 +182,8 @@ WRONG: dict[str, tuple[Callable[[], Any], list[str]]] = {
     "a named fused function": (lambda: eager.gemm(ones(2, 3), ones(3, 4), fused_activation="relu"), [": write ActivationReluDesc()  ["]),
     # arrays
     "a list in a call": (lambda: GEMM(a_tensor=[[1.0]], b_tensor=B), ["remedy: make it an array: numpy.asarray(..., numpy.float32)"]),
+    "a table in a call": (lambda: GEMM(a_tensor=TABLE, b_tensor=B), ["make it an array: numpy.asarray(..., numpy.float32)"]),
+    "a table described": (lambda: eager.activation_relu(TABLE), ["remedy: make it an array: numpy.asarray(..., numpy.float32)"]),
     "a list described": (lambda: dml.TensorDesc.of([1.0]), ["remedy: make it an array: numpy.asarray(..., numpy.float32)"]),
     "bytes in another order": (lambda: eager.activation_relu(np.ones(3, ">f4")), ["remedy: swap its bytes: array.astype(array.dtype"]),
     # the cause, and not that sizes cannot be inferred

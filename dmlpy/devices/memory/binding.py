@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from dmlpy.description.array_problems import int4_problems, shape_remedy
-from dmlpy.description.arrays import ArrayView, Buffer, address_of, array_at
+from dmlpy.description.arrays import ArrayView, Buffer, address_of, array_at, is_convertible
 from dmlpy.description.bfloat16_numbers import cast_remedy, type_expression
 from dmlpy.description.coercion import brief
 from dmlpy.description.enums import DataType
@@ -31,9 +31,6 @@ if TYPE_CHECKING:
 
 ADDRESSES = 2**64
 """An upper bound of all addresses."""
-
-_VALUES = (list, tuple, int, float)
-"""The types of which NumPy makes an array."""
 
 Layout = tuple[str, np.dtype[Any], tuple[int, ...], tuple[int, ...], bool]
 """An array's address, type, sizes, strides in bytes, and whether it is an output that cannot be written."""
@@ -159,7 +156,7 @@ def _kind_remedy(desc: TensorDesc, value: Any) -> str | None:
         return f"describe the memory: dmlpy.Buffer(pointer.value, {desc.extent_in_bytes})"
     if isinstance(value, bytes):
         return f"read it as an array: numpy.frombuffer(..., {wanted})"
-    if not isinstance(value, _VALUES):
+    if not is_convertible(value):
         return None
     address = f"; if it is an address: dmlpy.Buffer(address, {desc.extent_in_bytes})" if type(value) is int else ""
     return f"make it an array: numpy.asarray(..., {wanted}){address}"
