@@ -15,7 +15,7 @@ from dmlpy.description.tensors import TensorDesc
 from dmlpy.devices import device as find_device
 from dmlpy.devices.memory.reserve import Reserve
 from dmlpy.eager.runs import Operand, Prepared, prepare_call
-from dmlpy.messages.naming import did_you_mean, plural
+from dmlpy.messages.naming import c_member, did_you_mean, plural
 from dmlpy.messages.problems import DescError, Problem
 from dmlpy.x.calls import call, is_number
 from dmlpy.x.desc_cache import UncacheableError, value_token
@@ -91,6 +91,7 @@ class EagerOperator:
         members = {self._operands[argument]: others.pop(argument) for argument in [*others] if argument in self._operands}
         positional = dict(zip(self._operands.values(), given, strict=False))
         self._refuse_surplus(name, given, members, positional)
+        self._refuse_struct_names(name, others)
         arrays: list[Any] = []
         described: dict[str, Any] = {}
         places: dict[str, int] = {}
@@ -124,13 +125,29 @@ class EagerOperator:
         if twice := [argument for argument, member in self._operands.items() if member in members and member in positional]:
             raise TypeError(f"{name}() got several values for {', '.join(twice)}")
 
+    def _refuse_struct_names(self, name: str, others: Mapping[str, Any]) -> None:
+        """Refuses operands by the names of their members, which messages use, in any spelling: they are parameters of other names."""
+        called = {spelling: own for own, member in self._operands.items() for spelling in (member, c_member(member)) if spelling != own}
+        found = "the name of a member, not of a parameter"
+        problems = [
+            Problem("field.unknown", argument, found, f"one of {', '.join(self._parameters())}", remedy=f"write {called[argument]}=")
+            for argument in others
+            if argument in called
+        ]
+        if problems:
+            raise DescError(f"{name} {caller_location()}", problems)
+
+    def _parameters(self) -> list[str]:
+        """The names of the function's parameters."""
+        from dmlpy.x.generation import parameters  # only a mistake needs it
+
+        return [*(name for group in parameters(self._kind) for name, *_ in group), "device"]
+
     def _as_of_function(self, problem: Problem) -> Problem:
         """The problem of an argument that no member has, with those that the function has."""
         if problem.code != "field.unknown":
             return problem
-        from dmlpy.x.generation import parameters  # only a mistake needs it
-
-        names = [*(name for group in parameters(self._kind) for name, *_ in group), "device"]
+        names = self._parameters()
         remedy = member_remedy(problem.field, names) or _REMEDIES.get(problem.field) or did_you_mean(problem.field, names) or problem.remedy
         return replace(problem, expected=f"one of {', '.join(names)}", remedy=remedy)
 

@@ -261,6 +261,9 @@ def wrong_calls() -> Iterator[tuple[str, Callable[[], Any], list[str]]]:
         ["expected one of input, output_data_type, device", "did you mean output_data_type?"],
     )
     yield "a bias", lambda: eager.gemm(single, single.T, bias=single), ["bias is not a member", "did you mean c?"]
+    yield "members", lambda: eager.gemm(a_tensor=single, b_tensor=single), ["2 problems", "expected one of a, b, c,", "write a="]
+    yield "a member's C name", lambda: eager.gemm(single, BTensor=single), ["BTensor is the name of a member", "remedy: write b="]
+    yield "a list's member", lambda: eager.join(input_tensors=[single, single], axis=0), ["remedy: write inputs="]
     yield "out", lambda: eager.abs(single, out=single), ["results are new arrays; dml.compile(desc, device).bind(inputs, outputs)"]
     yield "a type of results", lambda: eager.abs(single, dtype="FLOAT16"), ["cast the operands"]
     yield "device", lambda: eager.abs(single, device="gpu"), ["did you mean 'cuda'?"]
