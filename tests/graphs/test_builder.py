@@ -249,6 +249,8 @@ def test_what_no_output_needs_is_pruned() -> None:
     y = np.full_like(expected, np.nan)
     dml.compile(graph, "numpy").bind([x, None], [y])()
     np.testing.assert_array_equal(y, expected)
+    with pytest.raises(dml.BindError, match="unread is given, expected None: no node reads this input"):
+        dml.compile(graph, "numpy")(x=x, unread=np.zeros(5, np.float32))
 
 
 def test_messages_name_the_origin_of_nodes_that_are_left() -> None:

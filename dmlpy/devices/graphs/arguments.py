@@ -59,7 +59,9 @@ class GraphArguments(NamedTuple):
         given, problems = in_order(values, order, kind) if isinstance(values, list | tuple) else named(values, kind, in_order=True)
         if not given and problems and problems[0].code == "bind.form":  # that the tensors are missing follows from it
             return [], problems
-        problems += [self._unexpected_problem(name, wanted, kind) for name in given if name not in wanted and given[name] is not None]
+        problems += [
+            self._unexpected_problem(name, wanted, order, kind) for name in given if name not in wanted and given[name] is not None
+        ]
         for name, tensor in wanted.items():
             if given.get(name) is None:
                 problems.append(Problem("bind.missing", name, "not given", f"memory for {tensor.summary()}"))
@@ -78,10 +80,12 @@ class GraphArguments(NamedTuple):
             bound += [item] if item else []
         return bound, problems
 
-    def _unexpected_problem(self, name: str, wanted: Iterable[str], kind: str) -> Problem:
+    def _unexpected_problem(self, name: str, wanted: Iterable[str], order: Sequence[str], kind: str) -> Problem:
         """The problem with memory for a tensor that is not bound here."""
         if kind == "input" and name in self.prepared:
             return Problem("bind.packed", name, "given", "nothing: prepare has taken it")
+        if kind == "input" and name in order and name not in self.layouts:
+            return Problem("bind.unknown", name, "given", "None: no node reads this input, so nothing says what it holds")
         expected = f"one of {', '.join(wanted)}" if wanted else "nothing"
         return Problem("bind.unknown", name, f"not among the {kind}s of the graph", expected, remedy=did_you_mean(name, wanted))
 
