@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
+import numpy as np
+
 from dmlpy.description.coercion import brief
 from dmlpy.description.enums import RecurrentDirection
 from dmlpy.description.gate_order import GateOrder
@@ -225,6 +227,8 @@ def _gru(
     *,
     keep: bool,
 ) -> tuple[RecurrentResult, Call]:
+    if not isinstance(reset_after, bool | np.bool_):
+        raise DescError("gru", [Problem("field.form", "reset_after", brief(reset_after), "True or False")])
     layer = _layer("gru", "GRU", direction)._replace(reset_after=bool(reset_after))
     run = Call("gru", layer, {"x": x, "w": w, "r": r, "b": b, "h0": h0}, lengths, _order("gru", gates), device, keep=keep)
     return RecurrentResult(*run.results), run

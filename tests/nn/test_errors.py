@@ -104,6 +104,7 @@ CALLS: list[tuple[str, Callable[[], Any], str]] = [
         "gates is 'torch', expected one of cudnn.*\n.*PyTorch's order is 'cudnn'",
     ),
     ("an activation", lambda: nn.rnn(X, W[:6], R[:6], activation="gelu"), "activation is 'gelu', expected one of tanh, relu"),
+    ("a text for a truth", lambda: nn.gru(X, W[:18], R[:18], reset_after="no"), "reset_after is 'no', expected True or False"),
     ("a step", lambda: nn.lstm_cell(X, H0, H0, W, R), r"x is 3-D \[5, 3, 4\], expected \[batch, input size\]"),
     ("a bias by another name", lambda: nn.lstm(X, W, R, bias=B), r"lstm: 1 problem\n.*bias is not an argument of this.*\n.*mean b\?"),
     ("only other names", lambda: nn.gru_vjp(input=X, W=W, R=R), r"gru_vjp: 3 problems(.|\n)*mean x\?(.|\n)*mean w\?(.|\n)*mean r\?"),
