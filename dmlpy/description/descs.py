@@ -397,7 +397,7 @@ class OperatorDesc(Struct):
         Raises:
             DescError: no such output, or the inputs do not determine its sizes.
         """
-        return self.replace(**inferred_outputs(self, names, data_types or {}))
+        return self.replace(**inferred_outputs(self, names, {} if data_types is None else data_types))
 
     def rule_problems(self, name: str, known: Sizes, level: FeatureLevel) -> list[Problem]:
         """The violations of one of the operator's rules, by its name."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +14,7 @@ from dmlpy.messages.naming import did_you_mean
 from dmlpy.messages.problems import DescError, Problem
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
 
 def inferred_outputs(desc: Any, names: Sequence[str], data_types: Mapping[str, DataType | str | int | None]) -> dict[str, TensorDesc]:
@@ -28,6 +28,9 @@ def inferred_outputs(desc: Any, names: Sequence[str], data_types: Mapping[str, D
     Raises:
         DescError: no such output, or the inputs do not determine its sizes.
     """
+    if not isinstance(data_types, Mapping):
+        example = ", ".join(f"{field.name!r}: ..." for field in desc.outputs())
+        raise DescError(desc.c_name, [Problem("field.form", "data_types", brief(data_types), f"a type for each output: {{{example}}}")])
     source = {desc.member_named(spelling) or spelling: given for spelling, given in data_types.items()}
     outputs = {field.name: field for field in desc.outputs()}
     problems, wanted = [], {}

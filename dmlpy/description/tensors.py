@@ -11,7 +11,7 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 from pydantic import AfterValidator
 
-from dmlpy.description.coercion import OptionalUint, OptionalUints, Spelled, SpelledType, Uint, Uints, brief, default
+from dmlpy.description.coercion import OptionalUint, OptionalUints, Spelled, SpelledType, Uint, Uints, as_uint, brief, default
 from dmlpy.description.enums import DataType, TensorFlags, TensorType
 from dmlpy.description.json_objects import unwrap
 from dmlpy.description.structs import Struct
@@ -97,7 +97,11 @@ class TensorDesc(Struct):
             expected = f"non-negative multiples of the element's {dtype.itemsize} bytes"
             remedy = "pass a contiguous copy (numpy.ascontiguousarray)"
             problems.append(Problem("array.strides", "strides", f"{strides} bytes", expected, remedy=remedy))
-        missing = 0 if dimension_count is None else dimension_count - len(shape)
+        missing = 0
+        try:
+            missing = 0 if dimension_count is None else as_uint(dimension_count) - len(shape)
+        except ValueError as error:
+            problems.append(Problem("field.form", "dimension_count", brief(dimension_count), str(error)))
         if missing < 0:
             problems.append(Problem("array.dims", "sizes", plural(len(shape), "dimension"), f"at most {dimension_count}"))
         if problems:

@@ -305,7 +305,7 @@ def _tensor(path: str, given: Any) -> TensorDesc:
     if isinstance(given, TensorDesc):
         return given
     remedy = "describe the array with TensorDesc.of(array)" if _attribute(given, "shape") is not None else None
-    raise _graph_error("field.form", path, brief(given), "a TensorDesc", remedy)
+    raise _graph_error("field.form", path if isinstance(path, str) else "tensor", brief(given), "a TensorDesc", remedy)
 
 
 def _attribute(value: Any, name: str) -> Any:

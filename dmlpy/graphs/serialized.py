@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from os import PathLike
 from pathlib import Path
 from typing import Any, get_args
 
@@ -97,7 +98,11 @@ def load_serialized(source: str | Path | bytes, constants: str | Path | None = N
     Raises:
         DescError: what cannot be read, with its byte offset. The graph's `check` finds the rules that it breaks.
     """
-    data = source if isinstance(source, bytes) else _read_file(Path(source))
+    if not isinstance(source, str | PathLike | bytes | bytearray | memoryview):
+        raise _error("field.form", "source", brief(source), "a path or bytes")
+    if not isinstance(constants, str | PathLike | None):
+        raise _error("field.form", "constants", brief(constants), "the path of a folder, or None")
+    data = _read_file(Path(source)) if isinstance(source, str | PathLike) else bytes(source)
     reading = _Reading(Buffer(data, SUBJECT).root(), None if constants is None else Path(constants))
     return reading.result()
 

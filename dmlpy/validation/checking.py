@@ -65,6 +65,7 @@ class Checkable(Protocol):
     def lowest_level(self) -> FeatureLevel | None: ...
 
 
+_DESC_OR_GRAPH = "an operator's desc, like RNNDesc(...), or a Graph"
 _REMEDIES = {
     "GraphBuilder": "build it: builder.build()",
     "Value": "make it an output, and build the graph: builder.output(name, value), builder.build()",
@@ -127,7 +128,7 @@ def check(desc: OperatorDesc | Checkable, feature_level: Level = LATEST, *, stri
     if not isinstance(desc, OperatorDesc):
         if isinstance(desc, Checkable):
             return desc.check(feature_level, strict=strict)
-        raise DescError("check", [no_desc(desc, "an operator's desc, like RNNDesc(...), or a Graph")])
+        raise DescError("check", [no_desc(desc, _DESC_OR_GRAPH)])
     level = LATEST if feature_level is None else parse_level(feature_level)
     if desc.is_extension:
         level = LATEST  # an operator that DirectML lacks is not limited by its levels
@@ -174,9 +175,14 @@ def lowest_level(desc: OperatorDesc | Checkable) -> FeatureLevel | None:
 
     Returns:
         The level; the lowest of all for operators that only dmlpy has; None if no level takes the desc.
+
+    Raises:
+        DescError: `desc` is neither.
     """
     if not isinstance(desc, OperatorDesc):
-        return desc.lowest_level()
+        if isinstance(desc, Checkable):
+            return desc.lowest_level()
+        raise DescError("lowest_level", [no_desc(desc, _DESC_OR_GRAPH)])
     if "_lowest_level" not in desc.__dict__:
         desc.__dict__["_lowest_level"] = _lowest_level(desc)
     found: FeatureLevel | None = desc.__dict__["_lowest_level"]

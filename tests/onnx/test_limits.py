@@ -65,6 +65,12 @@ REFUSED: list[tuple[str, dict[str, int], Callable[[], ModelProto], str]] = [
 ]
 
 
+@pytest.mark.parametrize("given", [1000, {"nodes": 1000}])
+def test_limits_are_limits(given: Any) -> None:
+    with pytest.raises(dml.DescError, match=r"limits is .*1000.*, expected dmlpy\.onnx\.Limits"):
+        onnx.load(relus(2), limits=given)
+
+
 @pytest.mark.parametrize(("limit", "given", "make", "found"), REFUSED, ids=[f"{row[0]} {row[3]}" for row in REFUSED])
 def test_what_cannot_wait_is_refused(limit: str, given: dict[str, int], make: Callable[[], ModelProto], found: str) -> None:
     data = make().SerializeToString()

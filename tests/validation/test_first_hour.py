@@ -13,7 +13,7 @@ import pytest
 import dmlpy as dml
 from dmlpy import eager, x
 from dmlpy.inspection.explain import explain
-from dmlpy.keras import Sequential
+from dmlpy.keras import Dense, Sequential
 from dmlpy.messages.naming import plural, with_article
 from tests.support.tensors import tensor
 
@@ -141,6 +141,11 @@ WRONG: dict[str, tuple[Callable[[], Any], list[str]]] = {
     "the same as a desc": (lambda: dml.TopK1Desc(input_tensor=tensor(2, 8), axis=1, k=9).with_outputs(), ["k is 9, expected at most"]),
     "a filter larger than the image": (lambda: convolution((1, 3, 2, 2)), ["filter_tensor.sizes[2] is 3, expected at most 2"]),
     "one stride": (lambda: convolution(strides=2), ["strides is 2, expected a sequence of integers", "like [2, 2]"]),
+    "the level of a file": (lambda: dml.lowest_level("model.onnx"), ["expected an operator's desc", "dmlpy.onnx.load(path)"]),
+    "one type for all": (lambda: GEMM.desc.with_outputs(data_types="FLOAT16"), ["data_types is 'FLOAT16'", "{'output_tensor': ...}"]),
+    "a count of dimensions": (lambda: dml.TensorDesc.of(ones(3), dimension_count="4"), ["dimension_count is '4', expected an integer"]),
+    "a dump by its number": (lambda: dml.load_serialized(3), ["source is 3, expected a path or bytes"]),
+    "activations of Keras": (lambda: Dense(3, activation=["relu"]), ["is ['relu'], expected an activation desc of one tensor"]),
     "sizes in C++'s braces": (
         lambda: dml.TensorDesc(data_type="FLOAT32", sizes={1, 3, 2}),
         ["{1, 2, 3}", "remedy: write it in brackets"],

@@ -238,7 +238,9 @@ def load_model(source: Any, limits: Limits | None = None) -> LoadedModel:
     Raises:
         DescError: the file does not exist, or is not a model.
     """
-    limits = limits or Limits()
+    limits = Limits() if limits is None else limits
+    if not isinstance(limits, Limits):
+        raise DescError("onnx.load", [Problem("field.form", "limits", brief(limits), "dmlpy.onnx.Limits(...), like Limits(nodes=1000)")])
     if isinstance(source, ModelProto):
         return LoadedModel(source, source.graph.name or "model", None, limits)
     if isinstance(source, bytes | bytearray | memoryview):
