@@ -390,10 +390,10 @@ def levels(
 ) -> None:
     """Show the additions of each feature level, or details of one."""
     from dmlpy.inspection import catalog
-    from dmlpy.validation.checking import parse_level
+    from dmlpy.inspection.explain import parse_named_level
 
     with report_errors(2):
-        wanted = None if level is None else parse_level(level)
+        wanted = None if level is None else parse_named_level(level)
         found = [item for item in catalog.levels() if wanted in (None, item.level)]
         if as_json:
             typer.echo(json.dumps([item.to_dict() for item in found], indent=2))

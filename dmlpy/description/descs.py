@@ -405,7 +405,7 @@ class OperatorDesc(Struct):
             found: list[Violation] = list(getattr(self, name)(known, level))
         except UnboundSymbolError:
             return []  # a rule on a symbol that no well-formed tensor binds: the tensors' problems are reported instead
-        return [Problem(name, item.path, item.found, item.expected, item.why, item.remedy) for item in found]
+        return [Problem(name, item.path, item.found, item.expected, item.why, item.remedy, c_remedy=item.c_remedy) for item in found]
 
     def applicable_outputs(self) -> tuple[str, ...]:
         """The outputs that a desc with these attributes and inputs may describe."""
@@ -589,6 +589,5 @@ class SomeOutputDesc(OperatorDesc):
     def some_output(self, known: Sizes, level: FeatureLevel) -> Iterable[Violation]:
         names = [field.name for field in self.outputs()]
         if not any(getattr(self, name) is not None for name in names):
-            yield Violation(
-                names[0], "missing like every other output", f"at least one of {', '.join(names)}", remedy="use with_outputs(...)"
-            )
+            expected = f"at least one of {', '.join(names)}"
+            yield Violation(names[0], "missing like every other output", expected, (), "use with_outputs(...)", "describe one")

@@ -167,6 +167,7 @@ class Violation:
     expected: str
     why: tuple[str, ...] = ()
     remedy: str | None = None
+    c_remedy: str | None = None
 
 
 RuleMethod = Callable[[Any, Sizes, FeatureLevel], Iterable[Violation]]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from dmlpy.dxdispatch import text
 from dmlpy.dxdispatch.desc_check import check_desc
 from dmlpy.dxdispatch.files import Folders
-from dmlpy.dxdispatch.model import from_document, is_model
+from dmlpy.dxdispatch.model import from_document, is_model, root_remedy
 from dmlpy.dxdispatch.report import Finding, ModelError, Place, graph_finding, is_unreadable
 from dmlpy.graphs import Graph
 from dmlpy.messages.json_positions import parts
@@ -124,7 +124,8 @@ def _check_json(document: text.Document, level: FeatureLevel, strict: bool, leni
     nodes = [value for key, value in document.data.items() if key.lower() == "nodes"]
     if not nodes and "type" not in members:
         expected = "a model (resources, dispatchables, commands), a desc (Type, Desc) or a graph (Nodes)"
-        problem = Problem("json.root", "file", "neither a model nor a desc nor a graph", expected)
+        remedy = root_remedy(document.data, "Type", "Desc", "Nodes")
+        problem = Problem("json.root", "file", "neither a model nor a desc nor a graph", expected, remedy=remedy)
         findings.append(Finding("", (problem,)).located(document.positions))
         return _report(path, None, level, findings, None)
     edges = [value for key, value in document.data.items() if key.lower().endswith("edges")]

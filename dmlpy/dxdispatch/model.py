@@ -31,6 +31,7 @@ from dmlpy.dxdispatch.problem_collector import MAX_ENTRIES, ProblemCollector
 from dmlpy.dxdispatch.report import Finding, ModelError, Place, graph_finding
 from dmlpy.dxdispatch.resources import Resource, ResourceEntry, build
 from dmlpy.messages.json_positions import parts as parts_of
+from dmlpy.messages.naming import did_you_mean
 from dmlpy.messages.problems import DescError, Problem, only_errors, only_undocumented, truncate
 from dmlpy.validation.checking import LATEST
 
@@ -62,9 +63,23 @@ class Model:
     warnings: tuple[Finding, ...]
 
 
+_PARTS: Mapping[str, tuple[type, str]] = {
+    "resources": (dict, "an object"),
+    "dispatchables": (dict, "an object"),
+    "commands": (list, "an array"),
+}
+"""The members of a model, each with its form."""
+
+
 def is_model(data: Mapping[str, Any]) -> bool:
     """Returns whether a JSON object is a model and not a single desc."""
-    return any(key in data for key in ("resources", "dispatchables", "commands"))
+    return any(key in data for key in _PARTS)
+
+
+def root_remedy(data: Mapping[str, Any], *others: str) -> str | None:
+    """The remedy for an object that is no model: the member that one of its names is meant to be, of a model or of `others`."""
+    found = (did_you_mean(key, (*_PARTS, *others), lambda name, key=key: f"{name} by {brief(key)}") for key in data)
+    return next(filter(None, found), None)
 
 
 def load(
@@ -149,13 +164,14 @@ class _Loader(ProblemCollector):
         problems = []
         if not is_model(data):
             words = "a model (resources, dispatchables, commands)"
-            remedy = "dmlpy check FILE.json checks a single desc" if any(key.lower() == "type" for key in data) else None
+            remedy = "dmlpy check FILE.json checks a single desc" if any(key.lower() == "type" for key in data) else root_remedy(data)
             self.report(Place(), [Problem("json.root", "file", "not a model", words, remedy=remedy)])
             return {"resources": {}, "dispatchables": {}, "commands": []}
         if (problem := text.too_many_parts(parts_of(data.get("dispatchables")))) is not None:
             self.report(Place(), [problem])
             return {"resources": {}, "dispatchables": {}, "commands": []}
-        for name, form, words in (("resources", dict, "an object"), ("dispatchables", dict, "an object"), ("commands", list, "an array")):
+        unknown = [key for key in data if key not in _PARTS and not key.startswith(("$", "_"))]
+        for name, (form, words) in _PARTS.items():
             value = data.get(name)
             found[name] = value if isinstance(value, form) else form()
             if name not in data:
@@ -164,6 +180,8 @@ class _Loader(ProblemCollector):
                 problems.append(Problem("field.form", name, brief(value), words))
             elif len(found[name]) > MAX_ENTRIES:
                 problems.append(Problem("file.parts", name, f"{len(found[name])} of them", f"at most {MAX_ENTRIES}"))
+        no_member = "no member of a model", f"one of {', '.join(_PARTS)}", ()
+        problems += truncate(Problem("field.unknown", key, *no_member, did_you_mean(key, _PARTS)) for key in unknown)
         self.report(Place(), problems)
         return found
 

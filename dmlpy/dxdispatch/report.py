@@ -139,6 +139,7 @@ class Finding:
                     "struct": self.struct,
                     **problem.to_dict(),
                     "c_path": spelled.path,
+                    "remedy": spelled.remedy,
                     "line": position and position.line,
                     "column": position and position.column,
                     "severity": self.severity,

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 import textwrap
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from dmlpy.description import support
 from dmlpy.description.coercion import brief
 from dmlpy.description.descs import OperatorDesc
+from dmlpy.description.enums import FeatureLevel
 from dmlpy.description.foreign_names import operator_remedy
 from dmlpy.description.registry import OPERATORS
 from dmlpy.description.support import SupportRow, row_at
@@ -24,7 +26,6 @@ from dmlpy.validation.checking import LATEST, parse_level
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from dmlpy.description.enums import FeatureLevel
     from dmlpy.description.member_docs import MemberInfo
     from dmlpy.evidence.facts import Fact
     from dmlpy.evidence.undocumented import TypeEntry
@@ -224,6 +225,8 @@ def find(name: str) -> type[OperatorDesc]:
         return candidates[0]
     expected = f"one of the {len(OPERATORS)} operators that dmlpy describes"
     remedy = operator_remedy(name, [kind.short_name() for kind in OPERATORS.values()]) or "dmlpy ops lists them"
+    with suppress(ValueError):
+        remedy = f"dmlpy levels {FeatureLevel.parse(name)} shows what the level adds"
     raise DescError("operator", [Problem("operator.unknown", "name", brief(name), expected, remedy=remedy)])
 
 
@@ -237,6 +240,22 @@ def _announced(name: str) -> type[OperatorDesc] | None:
     given = name.strip().upper()
     kind = OPERATORS.announced(_STRUCT.sub(r"\1", given))
     return kind if kind is not None and given in _names(kind) else None
+
+
+def parse_named_level(name: str) -> FeatureLevel:
+    """The level that a user names.
+
+    Raises:
+        DescError: there is none; of an operator's name, the message says what shows the operator.
+    """
+    try:
+        return parse_level(name)
+    except DescError as error:
+        try:
+            remedy = f"dmlpy explain {find(name).short_name()} shows the operator, with its levels"
+        except DescError:
+            raise error from None
+        raise DescError(error.subject, [replace(problem, remedy=remedy) for problem in error.problems]) from None
 
 
 def _variables(kind: type[OperatorDesc]) -> dict[str, list[str]]:

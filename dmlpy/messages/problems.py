@@ -40,6 +40,7 @@ class Problem:
         expected: the value that the rule allows.
         why: the reasons for the expectation, one statement each.
         remedy: the remedy, where one is certain.
+        c_remedy: the remedy in a file, where that of Python does not exist there.
         severity: `undocumented` where a released program gives DirectML a type that Microsoft's page does not list: it refuses nothing.
     """
 
@@ -50,9 +51,10 @@ class Problem:
     why: tuple[str, ...] = ()
     remedy: str | None = None
     severity: Severity = "error"
+    c_remedy: str | None = None
 
     def __post_init__(self) -> None:
-        for name in ("path", "found", "expected", "remedy"):
+        for name in ("path", "found", "expected", "remedy", "c_remedy"):
             if (text := getattr(self, name)) is not None and len(text) > _MAX_TEXT:
                 object.__setattr__(self, name, _clip(text))
         if any(len(text) > _MAX_TEXT for text in self.why):
@@ -103,7 +105,8 @@ class Problem:
             # A name that is not a member's is kept as written.
             parent, dot, name = self.path.rpartition(".")
             path = c_path(parent) + dot + name
-        return replace(self, path=path, expected=spell(self.expected), why=why, remedy=self.remedy and spell(self.remedy))
+        remedy = self.c_remedy or (self.remedy and spell(self.remedy))
+        return replace(self, path=path, expected=spell(self.expected), why=why, remedy=remedy)
 
     def to_dict(self) -> dict[str, Any]:
         """The problem as a dict for JSON: its attributes, and the place in both spellings."""

@@ -440,6 +440,7 @@ class RNNBase(nn.Module):
             and params.device.type in KINDS
             and input.dim() == 3
             and input.shape[2] == self.input_size
+            and input.shape[self.batch_first] > 0
         )
 
     def _call_problems(
@@ -460,6 +461,10 @@ class RNNBase(nn.Module):
         if input.shape[-1] != self.input_size:
             found, expected = str(input.shape[-1]), str(self.input_size)
             yield Problem("size.equal", f"input.shape[{input.dim() - 1}]", found, expected, (f"input_size is {expected}",))
+        steps = int(self.batch_first and input.dim() == 3)
+        if packed_batch is None and not input.shape[steps]:
+            expected, why = "a sequence of at least one step", ("torch.nn refuses an input without steps, too",)
+            yield Problem("size.range", f"input.shape[{steps}]", "0", expected, why)
         batch: tuple[int, ...] = () if input.dim() == 2 else (input.shape[0 if self.batch_first else 1],)
         if packed_batch is not None:
             batch = (packed_batch,)

@@ -227,8 +227,17 @@ def _alone_problems(desc: OperatorDesc) -> Iterator[Problem]:
     for field in desc.tensor_fields():
         if field.marker.required and getattr(desc, field.name) is None:
             expected = "a tensor: it may be null only inside another struct" if field.marker.null_when_fused else "a tensor"
-            remedy = "with_outputs() describes it" if field.marker.output else None
-            yield Problem("tensor.missing", field.name, "missing", expected, remedy=remedy)
+            remedy, in_file = ("with_outputs() describes it", _described(desc, field.name)) if field.marker.output else (None, None)
+            yield Problem("tensor.missing", field.name, "missing", expected, remedy=remedy, c_remedy=in_file)
+
+
+def _described(desc: OperatorDesc, output: str) -> str:
+    """The remedy for an output that a file does not describe: the inferred tensor, if the other members tell it."""
+    try:
+        tensor: TensorDesc = getattr(desc.with_outputs(output), output)
+    except ValueError:
+        return "describe it"
+    return f"describe it: {tensor.data_type.name} {listed(tensor.sizes)}"
 
 
 def _common_problems(

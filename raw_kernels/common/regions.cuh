@@ -44,9 +44,11 @@ struct Regions {
 /// The image at a sample.
 template <class T>
 __device__ __forceinline__ float interpolated(T const* image, long long const (&steps)[2], Sample const& y, Sample const& x) {
-    T const* const upper = image + y.lower * steps[0];
-    T const* const lower = image + y.upper * steps[0];
-    float const above = machine::to_float(upper[x.lower * steps[1]]) * (1.0f - x.share) + machine::to_float(upper[x.upper * steps[1]]) * x.share;
-    float const below = machine::to_float(lower[x.lower * steps[1]]) * (1.0f - x.share) + machine::to_float(lower[x.upper * steps[1]]) * x.share;
-    return above * (1.0f - y.share) + below * y.share;
+    auto const along = [&](long long row) {
+        T const* const line = image + row * steps[0];
+        float const left = machine::to_float(line[x.lower * steps[1]]);
+        return x.share == 0.0f ? left : left * (1.0f - x.share) + machine::to_float(line[x.upper * steps[1]]) * x.share;
+    };
+    float const above = along(y.lower);
+    return y.share == 0.0f ? above : above * (1.0f - y.share) + along(y.upper) * y.share;
 }

@@ -178,6 +178,11 @@ def test_levels() -> None:
     status, out, err = dmlpy("levels", "7_7")
     assert (status, out) == (2, "")
     assert "feature_level is '7_7'" in err
+    assert "remedy" not in err
+    status, out, err = dmlpy("levels", "gemm")
+    assert (status, out) == (2, "")
+    assert "remedy: dmlpy explain GEMM shows the operator" in err
+    assert "remedy: dmlpy levels 5_0 shows what the level adds" in dmlpy("explain", "5_0")[2]
 
 
 def test_info() -> None:

@@ -125,6 +125,49 @@ def test_the_level_of_a_model_is_that_of_its_most_demanding_operator(tmp_path: P
     assert check_file(write(tmp_path, put(put(data, "dispatchables", {}), "commands", []))).lowest_feature_level is None
 
 
+@pytest.mark.parametrize(
+    ("changed", "problems"),
+    [
+        ({"resource": {}}, [("field.unknown", "resource", "did you mean resources?")]),
+        ({"Commands": [], "x": 1}, [("field.unknown", "Commands", "did you mean commands?"), ("field.unknown", "x", None)]),
+        ({"$schema": "x", "_note": "y"}, []),
+    ],
+    ids=str,
+)
+def test_unknown_members_of_a_model(tmp_path: Path, changed: Data, problems: list[tuple[str, str, str | None]]) -> None:
+    report = check_file(write(tmp_path, rnn_model() | changed))
+    assert [(problem.code, problem.path, problem.remedy) for finding in report.findings for problem in finding.problems] == problems
+    columns = [position.column for finding in report.findings for position in finding.positions]
+    assert len(set(columns)) == len(problems), "each has the position of its key"
+
+
+@pytest.mark.parametrize(
+    ("data", "remedy"),
+    [
+        ({"resource": {}, "comands": []}, "did you mean resources by 'resource'?"),
+        ({"Typ": "DML_OPERATOR_GEMM"}, "did you mean Type by 'Typ'?"),
+        ({"Nodess": []}, "did you mean Nodes by 'Nodess'?"),
+        ({"x": 1}, None),
+    ],
+    ids=str,
+)
+def test_files_whose_members_are_misspelled(tmp_path: Path, data: Data, remedy: str | None) -> None:
+    [finding] = check_file(write(tmp_path, data)).findings
+    assert [(problem.code, problem.remedy) for problem in finding.problems] == [("json.root", remedy)]
+
+
+def test_remedies_are_those_of_files(tmp_path: Path) -> None:
+    """Python's remedies name calls, which a file has not."""
+    relu = {"Type": "DML_OPERATOR_ACTIVATION_RELU", "Desc": {"InputTensor": {"DataType": "FLOAT16", "Sizes": [2, 3]}}}
+    nothing = {"Type": "DML_OPERATOR_ACTIVATION_RELU", "Desc": {}}
+    entries = {name: {"type": data["Type"], "desc": data["Desc"]} for name, data in (("relu", relu), ("nothing", nothing))}
+    found = check_file(write(tmp_path, put(put(rnn_model(), "dispatchables", entries), "commands", []))).text()
+    assert "remedy: describe it: FLOAT16 [2, 3]\n" in found
+    assert "remedy: describe it\n" in f"{found}\n"
+    assert "with_outputs" not in found
+    assert "describe it: FLOAT16 [2, 3]" in json.dumps(check_file(write(tmp_path, relu)).to_dict())
+
+
 def test_files_that_hold_nothing_known(tmp_path: Path) -> None:
     for content, code, readable in [
         (b"{}", "json.root", True),

@@ -71,6 +71,23 @@ def test_a_training_step_changes_nothing() -> None:
     assert torch.equal(module.params, before)
 
 
+@pytest.mark.parametrize("training", [True, False])
+@pytest.mark.parametrize(
+    ("sizes", "batch_first", "place"), [((0, 2, SIZE), False, 0), ((2, 0, SIZE), True, 1), ((0, SIZE), True, 0), ((0, 0, SIZE), True, 1)]
+)
+@pytest.mark.parametrize("kind", ["RNN", "GRU", "LSTM"])
+def test_a_sequence_without_steps_is_refused_as_in_pytorch(
+    kind: str, sizes: tuple[int, ...], batch_first: bool, place: int, training: bool
+) -> None:
+    theirs = getattr(nn, kind)(SIZE, UNITS, batch_first=batch_first).train(training)
+    with pytest.raises(RuntimeError, match="sequence length to be larger than 0"):
+        theirs(torch.zeros(sizes))
+    module = getattr(dt, kind).from_torch(theirs)
+    with pytest.raises(dml.DescError, match=rf"input\.shape\[{place}\] is 0, expected a sequence of at least one step") as caught:
+        module(torch.zeros(sizes))
+    assert len(caught.value.problems) == 1
+
+
 @pytest.mark.parametrize(
     ("changed", "message"),
     [

@@ -213,18 +213,20 @@ def _interpolated(pixels: Array, batches: Array, rows: Samples, columns: Samples
         left: Array
         right: Array
         left, right = (flat.take(lines + column[:, np.newaxis], axis=0) for column in (columns.lower, columns.upper))
-        left *= 1 - across
-        right *= across
-        left += right
-        return left
+        return _blended(left, right, across)
 
     across = columns.shares.astype(pixels.dtype)[:, np.newaxis, :, np.newaxis]
     down = rows.shares.astype(pixels.dtype)[:, :, np.newaxis, np.newaxis]
-    values, below = along(rows.lower), along(rows.upper)
-    values *= 1 - down
-    below *= down
-    values += below
-    return values
+    return _blended(along(rows.lower), along(rows.upper), down)
+
+
+def _blended(first: Array, second: Array, shares: Array) -> Array:
+    """Both by their shares, in the memory of the first. The second counts for nothing where it has no share, even if it is infinite."""
+    first *= 1 - shares
+    second *= shares
+    np.copyto(second, 0, where=shares == 0)
+    first += second
+    return first
 
 
 def _reduced(function: ReduceFunction, values: Array, rows: Samples, columns: Samples, sizes: Any, outside: Any) -> Array:
@@ -278,7 +280,7 @@ def _align_regions_gradient(desc: ROIAlignGradDesc, inputs: Inputs) -> dict[str,
         for row, share in ((rows.lower, 1 - down), (rows.upper, down)):
             for column, own in ((columns.lower, 1 - across), (columns.upper, across)):
                 place: Any = (slice(None), row[:, np.newaxis], column)
-                np.add.at(of_images[batch], place, gradient * share * own)
+                np.add.at(of_images[batch], place, np.where((share == 0) | (own == 0), gradient.dtype.type(0), gradient * share * own))
         if desc.output_roi_gradient_tensor is not None:
             of_regions[number] = _gradient_of_corners(gradient, images[batch], rows, columns) * scales
     return {"output_gradient_tensor": of_images, "output_roi_gradient_tensor": of_regions.reshape(desc.roi_tensor.sizes)}

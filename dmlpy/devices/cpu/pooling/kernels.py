@@ -256,12 +256,14 @@ def _reduction_of_samples(stored: Storage, isa: Isa) -> Any:
     one = load_store_of(stored, isa).load_one
 
     @jit
+    def along(line: Any, column: Any) -> Any:
+        left, share = one(line + long_at(column)), float_at(column + 16)
+        return left if share == _ZERO else left * (_ONE - share) + one(line + long_at(column + 8)) * share
+
+    @jit
     def sample(source: Any, row: Any, column: Any) -> Any:
-        left, right, across = long_at(column), long_at(column + 8), float_at(column + 16)
-        upper, lower, down = source + long_at(row), source + long_at(row + 8), float_at(row + 16)
-        above = one(upper + left) * (_ONE - across) + one(upper + right) * across
-        below = one(lower + left) * (_ONE - across) + one(lower + right) * across
-        return above * (_ONE - down) + below * down
+        above, share = along(source + long_at(row), column), float_at(row + 16)
+        return above if share == _ZERO else above * (_ONE - share) + along(source + long_at(row + 8), column) * share
 
     @jit
     def reduce(largest: Any, outside: Any, inside: Any, source: Any, row: Any, rows: Any, column: Any, columns: Any) -> Any:

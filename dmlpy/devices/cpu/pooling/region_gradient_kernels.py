@@ -19,7 +19,7 @@ from dmlpy.devices.cpu.thread_pool_kernels import own_scratch, share_units
 if TYPE_CHECKING:
     from dmlpy.devices.cpu.thread_pool import TaskBody
 
-_ONE = np.float32(1.0)
+_ZERO, _ONE = np.float32(0.0), np.float32(1.0)
 
 
 @jit
@@ -28,15 +28,20 @@ def _add(at: Any, value: Any) -> None:
 
 
 @jit
+def _spread_along(line: Any, column: Any, value: Any) -> None:
+    share = float_at(column + 16)
+    _add(line + long_at(column), value * (_ONE - share))
+    if share != _ZERO:
+        _add(line + long_at(column + 8), value * share)
+
+
+@jit
 def _spread(plane: Any, row: Any, column: Any, value: Any) -> None:
-    """Adds a sample's gradient to the four pixels that it lies between, by their shares."""
-    left, right, across = long_at(column), long_at(column + 8), float_at(column + 16)
-    upper, lower, down = plane + long_at(row), plane + long_at(row + 8), float_at(row + 16)
-    above, below = value * (_ONE - down), value * down
-    _add(upper + left, above * (_ONE - across))
-    _add(upper + right, above * across)
-    _add(lower + left, below * (_ONE - across))
-    _add(lower + right, below * across)
+    """Adds a sample's gradient to the pixels, up to four, that have a share of it."""
+    share = float_at(row + 16)
+    _spread_along(plane + long_at(row), column, value * (_ONE - share))
+    if share != _ZERO:
+        _spread_along(plane + long_at(row + 8), column, value * share)
 
 
 def build_gradient(stored: Storage, isa: Isa) -> TaskBody:
