@@ -16,6 +16,7 @@ from dmlpy.messages.problems import DescError, Problem
 from dmlpy.operators import activation as of
 from dmlpy.operators.elementwise.math import ElementWiseErfDesc, ElementWiseExpDesc
 from dmlpy.operators.elementwise.ranges import ElementWiseClipDesc
+from dmlpy.reference.activation_derivatives import derivative
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -129,24 +130,24 @@ def _hard_swish(desc: Any, z: Array, backend: Backend) -> Array:
     return factor + desc.alpha * np.where((inner > 0) & (inner < 1), z, 0)
 
 
-def _negative(z: Array) -> Array:
-    """The argument where it is below 0, so that no power overflows."""
-    return np.minimum(z, 0)
+def _derivative(desc: Any, z: Array, backend: Backend) -> Array:
+    return derivative(desc, z)
 
 
 _OF_ARGUMENTS: Mapping[type[OperatorDesc], Callable[[Any, Array, Backend], Array]] = {
-    of.ActivationEluDesc: lambda desc, z, _: np.where(z >= 0, np.float32(1), desc.alpha * np.exp(_negative(z))),
-    of.ActivationCeluDesc: lambda desc, z, _: np.where(z >= 0, np.float32(1), np.exp(_negative(z) / np.float32(desc.alpha))),
-    of.ActivationScaledEluDesc: lambda desc, z, _: desc.gamma * np.where(z > 0, np.float32(1), desc.alpha * np.exp(_negative(z))),
-    of.ActivationLeakyReluDesc: lambda desc, z, _: np.where(z >= 0, np.float32(1), np.float32(desc.alpha)),
-    of.ActivationThresholdedReluDesc: lambda desc, z, _: z > desc.alpha,
-    of.ActivationShrinkDesc: lambda desc, z, _: abs(z) > desc.threshold,
+    of.ActivationEluDesc: _derivative,
+    of.ActivationCeluDesc: _derivative,
+    of.ActivationScaledEluDesc: _derivative,
+    of.ActivationLeakyReluDesc: _derivative,
+    of.ActivationThresholdedReluDesc: _derivative,
+    of.ActivationShrinkDesc: _derivative,
+    of.ActivationSoftsignDesc: _derivative,
+    of.ActivationScaledTanhDesc: _derivative,
     of.ActivationGeluDesc: _gelu,
     of.ActivationSwishDesc: _swish,
     of.ActivationHardSwishDesc: _hard_swish,
     of.ActivationSoftplusDesc: lambda desc, z, backend: _logistic(z, desc.steepness, backend),
     of.ActivationParametricSoftplusDesc: lambda desc, z, backend: desc.alpha * (desc.beta * _logistic(z, desc.beta, backend)),
-    of.ActivationSoftsignDesc: lambda desc, z, _: (1 / (1 + abs(z))) ** 2,
-    of.ActivationScaledTanhDesc: lambda desc, z, _: desc.alpha * (desc.beta * (1 - np.tanh(desc.beta * z) ** 2)),
 }
-"""The derivatives of the other functions, from desc, argument and device."""
+"""The derivatives of the other functions, from desc, argument and device: the reference's, or of the device's operators where they are part
+of it."""

@@ -32,12 +32,13 @@ if TYPE_CHECKING:
 
 
 def derivative(desc: of.ActivationDesc, x: Array) -> Array:
-    """The derivative at every element, in the array's type.
+    """The derivative at every element, in the array's type and kind: of NumPy, or one that its functions take.
 
     Raises:
         TypeError: the activation is none that a recurrent cell may have.
     """
-    return np.asarray(_derivative(desc, x), x.dtype)
+    found: Array = _derivative(desc, x).astype(x.dtype, copy=False)
+    return found
 
 
 def _derivative(desc: Any, x: Array) -> Any:
@@ -58,11 +59,11 @@ def _derivative(desc: Any, x: Array) -> Any:
         case of.ActivationShrinkDesc():
             return np.abs(x) > desc.threshold
         case of.ActivationEluDesc():
-            return np.where(x >= 0, 1.0, desc.alpha * np.exp(x))
+            return np.where(x >= 0, 1.0, desc.alpha * np.exp(np.minimum(x, 0.0)))
         case of.ActivationCeluDesc():
-            return np.where(x >= 0, 1.0, np.exp(x / desc.alpha))
+            return np.where(x >= 0, 1.0, np.exp(np.minimum(x, 0.0) / desc.alpha))
         case of.ActivationScaledEluDesc():
-            return desc.gamma * np.where(x > 0, 1.0, desc.alpha * np.exp(x))
+            return desc.gamma * np.where(x > 0, 1.0, desc.alpha * np.exp(np.minimum(x, 0.0)))
         case of.ActivationSigmoidDesc():
             return _logistic(x)
         case of.ActivationTanhDesc():
