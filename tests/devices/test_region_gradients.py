@@ -210,3 +210,20 @@ def test_the_sanitizers_are_silent() -> None:
     desc = gradient_desc(arrays, common("MAX", "LINEAR", MEMBERS["scaled"]), *BOTH)
     run(desc, arrays, CudaDevice(runtime))
     runtime.check_guards()
+
+
+@pytest.mark.parametrize("mode", ["LINEAR", "NEAREST_NEIGHBOR"])
+@pytest.mark.parametrize("reduction", ["AVERAGE", "MAX"])
+def test_a_pixel_without_a_share_has_no_gradient(every_device: dml.Device, reduction: str, mode: str) -> None:
+    """Each sample is a pixel: an infinite gradient is that of the pixel alone."""
+    dy = np.arange(20, dtype=np.float32).reshape(1, 1, 4, 5)
+    dy[0, 0, 1, 1], dy[0, 0, 3, 4], dy[0, 0, 2, 0] = np.inf, np.nan, -np.inf
+    arrays = {
+        "input_tensor": np.ones_like(dy),
+        "input_gradient_tensor": dy,
+        "roi_tensor": np.array([[0, 0, 5, 4]], np.float32),
+        "batch_indices_tensor": np.zeros(1, np.uint32),
+    }
+    members = common(reduction, mode, MEMBERS["one sample"] | {"input_pixel_offset": 0.5, "output_pixel_offset": -0.5})
+    desc = gradient_desc(arrays, members, "output_gradient_tensor")
+    np.testing.assert_array_equal(run_in_layouts(desc, arrays, every_device)["output_gradient_tensor"], dy)

@@ -149,3 +149,28 @@ def test_the_sanitizers_are_silent(reduction: str) -> None:
     )
     check_layouts(desc, np.random.default_rng(2), sums=True, device=CudaDevice(runtime))
     runtime.check_guards()
+
+
+@pytest.mark.parametrize("mode", ["LINEAR", "NEAREST_NEIGHBOR"])
+@pytest.mark.parametrize("reduction", ["AVERAGE", "MAX"])
+def test_a_pixel_without_a_share_is_not_read(every_device: dml.Device, reduction: str, mode: str) -> None:
+    """Each sample is a pixel: an infinity or a NaN beside it changes nothing."""
+    image = np.arange(20, dtype=np.float32).reshape(1, 1, 4, 5)
+    image[0, 0, 1, 1], image[0, 0, 3, 4], image[0, 0, 2, 0] = np.inf, np.nan, -np.inf
+    arrays = {
+        "input_tensor": image,
+        "roi_tensor": np.array([[0, 0, 5, 4]], np.float32),
+        "batch_indices_tensor": np.zeros(1, np.uint32),
+    }
+    desc = dml.ROIAlignDesc(
+        **{name: tensor(array) for name, array in arrays.items()},
+        output_tensor=packed(np.float32, 1, 1, 4, 5),
+        reduction_function=reduction,
+        interpolation_mode=mode,
+        spatial_scale_x=1.0,
+        spatial_scale_y=1.0,
+        out_of_bounds_input_value=0.0,
+        minimum_samples_per_output=1,
+        maximum_samples_per_output=1,
+    )
+    np.testing.assert_array_equal(run_in_layouts(desc, arrays, every_device)["output_tensor"], image)

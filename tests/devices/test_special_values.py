@@ -1,0 +1,107 @@
+"""NaN, infinities, zeros of both signs, subnormals and the ends of integers in the inputs of every operator.
+
+Where the definition in float64 is NaN, an infinity or a number, so is the result of each device.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import dmlpy as dml
+from dmlpy.description.registry import OPERATORS
+from dmlpy.inspection.samples import sample
+from tests.support.operators.layout_runs import Array, by_definition, is_emulated, packed, repeated, run
+
+EXCEPT = {
+    "LOCAL_RESPONSE_NORMALIZATION_GRAD": "float32 powers of infinite sums are 0 and infinity in other places than float64's",
+}
+"""Operators of which devices make NaN of what is an infinity by definition, or the reverse."""
+EXCEPT_ON_CUDA = {
+    **dict.fromkeys(("MULTIHEAD_ATTENTION", "MULTIHEAD_ATTENTION1"), "a block does not read keys that none of its queries sees"),
+}
+"""Operators whose definition multiplies by weights of 0: a value that is not finite is NaN there."""
+ODD = {
+    **{name: {} for name in ("ACTIVATION_IDENTITY", "ACTIVATION_TANH", "ACTIVATION_SOFTSIGN")},
+    "ACTIVATION_SCALED_TANH": {"alpha": 1.5, "beta": 0.5},
+    **{f"ELEMENT_WISE_{name}": {} for name in ("IDENTITY", "SIN", "TAN", "ASIN", "ATAN", "SINH", "TANH", "ASINH", "ATANH", "SQRT", "ERF")},
+}
+"""Functions that are -0 at -0, each with its attributes."""
+KINDS = {kind.short_name(): kind for kind in OPERATORS.values() if not kind.is_extension}
+
+
+def families() -> dict[str, list[str]]:
+    """The short names of DirectML's operators by the package that describes them."""
+    found = defaultdict(list)
+    for name, kind in KINDS.items():
+        found[kind.__module__.split(".")[2]].append(name)
+    return found
+
+
+def values(rng: np.random.Generator, tensor: dml.TensorDesc, often: float) -> Array:
+    dtype, sizes = tensor.data_type.unpacked, tensor.sizes
+    if dtype.kind == "f":
+        tiny = np.finfo(dtype).smallest_subnormal
+        special = rng.choice(np.array([np.nan, np.inf, -np.inf, -0.0, 0.0, tiny, -tiny], dtype), sizes)
+        return np.where(rng.random(sizes) < often, special, rng.normal(0, 2, sizes).astype(dtype))
+    least, most = tensor.data_type.limits
+    ends = rng.choice(np.array([least, most], dtype), sizes)
+    return np.where(rng.random(sizes) < often, ends, rng.integers(0, 5, sizes).astype(dtype)).astype(dtype)
+
+
+def classes(array: Array) -> Array:
+    """NaN, infinity, -infinity or a number, of each element."""
+    return np.select([np.isnan(array), array == np.inf, array == -np.inf], [3, 1, 2], 0)
+
+
+def differences(name: str, device: dml.Device) -> Iterator[str]:
+    """Where an operator's results are of other classes than by definition."""
+    desc = sample(KINDS[name])
+    for seed, often in enumerate((0.05, 0.5)):
+        rng = np.random.default_rng(seed)
+        given = {
+            slot.place: repeated(values(rng, slot.tensor, often), slot.tensor) for slot in desc.input_slots() if slot.tensor is not None
+        }
+        try:
+            with np.errstate(all="ignore"):
+                exact = by_definition(desc, given)
+        except dml.BindError:
+            continue  # an integer that is no length of a sequence
+        for place, found in run(desc, given, device).items():
+            if found.dtype.kind == "f":
+                with np.errstate(all="ignore"):
+                    own, wanted = classes(found), classes(np.broadcast_to(exact[place], found.shape).astype(found.dtype))
+                if (own != wanted).any():
+                    at = tuple(np.argwhere(own != wanted)[0])
+                    yield f"{name}, {place}{[int(index) for index in at]}: {found[at]}, expected {exact[place][at]}; seed {seed}"
+
+
+@pytest.mark.parametrize("family", sorted(families()))
+@pytest.mark.parametrize(
+    "every_device",
+    ["numpy", "cpu", pytest.param("cuda-emulated", marks=pytest.mark.slow), pytest.param("cuda", marks=pytest.mark.gpu)],
+    indirect=True,
+)
+def test_results_are_finite_where_the_definition_is(every_device: dml.Device, family: str) -> None:
+    known = EXCEPT | (EXCEPT_ON_CUDA if every_device.memory_kind != "cpu" else {})
+    wrong = [line for name in families()[family] if name not in known for line in differences(name, every_device)]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_the_exceptions_are_needed() -> None:
+    assert [name for name in EXCEPT if not any(differences(name, dml.device("numpy")))] == []
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_the_sign_of_zero_stays(every_device: dml.Device, name: str) -> None:
+    if is_emulated(every_device) and "ELEMENT_WISE" in name:
+        pytest.skip("each has a kernel to compile")
+    x = np.array([[0.0, -0.0, 0.0, -0.0, 1.0]], np.float32)
+    members: dict[str, Any] = {"input_tensor": packed(np.float32, 1, 5), "output_tensor": packed(np.float32, 1, 5), **ODD[name]}
+    found = run(KINDS[name](**members), {"input_tensor": x}, every_device)["output_tensor"]
+    np.testing.assert_array_equal(np.signbit(found), np.signbit(x))
+    np.testing.assert_array_equal(found[0, :4], 0)
