@@ -31,7 +31,7 @@ from dmlpy.dxdispatch.problem_collector import MAX_ENTRIES, ProblemCollector
 from dmlpy.dxdispatch.report import Finding, ModelError, Place, graph_finding
 from dmlpy.dxdispatch.resources import Resource, ResourceEntry, build
 from dmlpy.messages.json_positions import parts as parts_of
-from dmlpy.messages.naming import did_you_mean
+from dmlpy.messages.naming import did_you_mean, nearest
 from dmlpy.messages.problems import DescError, Problem, only_errors, only_undocumented, truncate
 from dmlpy.validation.checking import LATEST
 
@@ -78,8 +78,10 @@ def is_model(data: Mapping[str, Any]) -> bool:
 
 def root_remedy(data: Mapping[str, Any], *others: str) -> str | None:
     """The remedy for an object that is no model: the member that one of its names is meant to be, of a model or of `others`."""
-    found = (did_you_mean(key, (*_PARTS, *others), lambda name, key=key: f"{name} by {brief(key)}") for key in data)
-    return next(filter(None, found), None)
+    for key in data:
+        if (meant := nearest(key, (*_PARTS, *others))) is not None:
+            return f"did you mean {meant} by {brief(key)}?"
+    return None
 
 
 def load(

@@ -463,8 +463,8 @@ class RNNBase(nn.Module):
             yield Problem("size.equal", f"input.shape[{input.dim() - 1}]", found, expected, (f"input_size is {expected}",))
         steps = int(self.batch_first and input.dim() == 3)
         if packed_batch is None and not input.shape[steps]:
-            expected, why = "a sequence of at least one step", ("torch.nn refuses an input without steps, too",)
-            yield Problem("size.range", f"input.shape[{steps}]", "0", expected, why)
+            reason = "torch.nn refuses an input without steps, too"
+            yield Problem("size.range", f"input.shape[{steps}]", "0", "a sequence of at least one step", (reason,))
         batch: tuple[int, ...] = () if input.dim() == 2 else (input.shape[0 if self.batch_first else 1],)
         if packed_batch is not None:
             batch = (packed_batch,)

@@ -144,9 +144,9 @@ def test_unknown_members_of_a_model(tmp_path: Path, changed: Data, problems: lis
 @pytest.mark.parametrize(
     ("data", "remedy"),
     [
-        ({"resource": {}, "comands": []}, "did you mean resources by 'resource'?"),
+        ({"resource": {}, "command": []}, "did you mean resources by 'resource'?"),
         ({"Typ": "DML_OPERATOR_GEMM"}, "did you mean Type by 'Typ'?"),
-        ({"Nodess": []}, "did you mean Nodes by 'Nodess'?"),
+        ({"Node": []}, "did you mean Nodes by 'Node'?"),
         ({"x": 1}, None),
     ],
     ids=str,
