@@ -277,10 +277,10 @@ class CudnnRNNFunction(torch.autograd.Function):
         # Under `create_graph` the gradients are results of a function that refuses to be differentiated: elsewhere an upstream gradient
         # that is a constant would make them constants silently.
         function = _Gradients if torch.compiler.is_compiling() else _EagerGradients
-        gradients = list(function.apply(*arguments) if torch.is_grad_enabled() else gradient_op(*arguments))
+        found = list(function.apply(*arguments) if torch.is_grad_enabled() else gradient_op(*arguments))
         if ctx.tail and wanted[3]:
-            gradients[3] = gradients[3][: -ctx.tail]
-        return *(gradient if asked else None for gradient, asked in zip(gradients, wanted, strict=True)), *[None] * _AFTER_TENSORS
+            found[3] = found[3][: -ctx.tail]
+        return *(gradient if asked else None for gradient, asked in zip(found, wanted, strict=True)), *[None] * _AFTER_TENSORS
 
 
 class _Gradients(torch.autograd.Function):
@@ -329,7 +329,7 @@ class _PlainFunction(_WithoutTangents, torch.autograd.Function):
     def forward(ctx: Any, *arguments: Any) -> tuple[torch.Tensor, ...]:
         output = network_op(*arguments)
         CudnnRNNFunction.setup_context(ctx, arguments, output)
-        results: tuple[torch.Tensor, ...] = output
-        return results
+        found: tuple[torch.Tensor, ...] = output
+        return found
 
     backward = CudnnRNNFunction.backward

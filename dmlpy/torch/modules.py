@@ -312,10 +312,10 @@ class RNNBase(nn.Module):
             return self._checked_call(params, input, states)
         if (staged := self._direct.get(key)) is not None:
             return self._unpacked(_Call(params, None, staged), input, states)
-        results = self._checked_call(params, input, states)
+        found = self._checked_call(params, input, states)
         if key not in self._direct:
             self._remember(key, params, input)
-        return results
+        return found
 
     def _checked_call(self, params: torch.Tensor, input: torch.Tensor | PackedSequence, states: _States | None) -> tuple[Any, Any]:
         mixed = Mixed.of(params)
@@ -358,9 +358,9 @@ class RNNBase(nn.Module):
         params = call.params
         if call.staged is not None:
             h, cell = (*(states or ()), None, None)[:2]
-            results = call.staged({"input": input, "input_h": h, "input_c": cell, "params": params})
-            h = results["output_h"]
-            return results["output"], (h, results["output_c"]) if "output_c" in results else (h,)
+            found = call.staged({"input": input, "input_h": h, "input_c": cell, "params": params})
+            h = found["output_h"]
+            return found["output"], (h, found["output_c"]) if "output_c" in found else (h,)
         if states is None:
             states = tuple(input.new_zeros(sizes) for sizes in self._state_sizes(input.shape[1]))
         tail = self.layout.size - params.numel()
@@ -380,8 +380,8 @@ class RNNBase(nn.Module):
     # direct calls
 
     def _parameter(self) -> torch.Tensor:
-        params = self._parameters.get("params")  # in a tenth of the time of the attribute
-        return self.params if params is None else params
+        found = self._parameters.get("params")  # in a tenth of the time of the attribute
+        return self.params if found is None else found
 
     def _direct_key(self, params: torch.Tensor, input: Any, states: _States | None) -> Hashable | None:
         """The key of a call's operator, if it may be called directly."""

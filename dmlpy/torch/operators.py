@@ -101,8 +101,8 @@ def _run_network(
         attributes = (rnn_mode, input_mode, direction, dropout, num_proj, tail, batch_first, training)
         *results, reserve = _network_sizes(input, input_h, input_c, params, sequence_lengths, dropout_offset, *attributes)
         return (*results, reserve.zero_())
-    by_name = _network_call(network, input.device, batch_first, training, _key(named))(named)
-    return tuple([by_name[name] if name in by_name else input.new_empty(0) for name in (*RESULTS, "reserve_space")])
+    found = _network_call(network, input.device, batch_first, training, _key(named))(named)
+    return tuple([found[name] if name in found else input.new_empty(0) for name in (*RESULTS, "reserve_space")])
 
 
 def _run_gradient(
@@ -133,8 +133,8 @@ def _run_gradient(
         if gradient is not None:
             named[f"{name}_backprop"] = gradient.detach()
     names = tuple(name for name, asked in zip(DIFFERENTIABLE, wanted, strict=True) if asked)
-    gradients = _gradient_call(network, reserve.device, names, tuple(reserve.shape), _key(named))(named | {"reserve_space": reserve})
-    return tuple([gradients[name] if name in gradients else input.new_empty(0) for name in _GRADIENTS])
+    found = _gradient_call(network, reserve.device, names, tuple(reserve.shape), _key(named))(named | {"reserve_space": reserve})
+    return tuple([found[name] if name in found else input.new_empty(0) for name in _GRADIENTS])
 
 
 for _kind in ("CPU", "CUDA"):
@@ -244,13 +244,13 @@ def _is_empty(*tensors: torch.Tensor | None) -> bool:
 def _of_one_sample(named: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
     """Tensors like those of an empty batch with one sample in it."""
     axes = {"input": 1, "input_h": 1, "input_c": 1, "sequence_lengths": 0}
-    reshaped = dict(named)
+    found = dict(named)
     for name, axis in axes.items():
-        if name in reshaped and reshaped[name].dim() > axis and not reshaped[name].shape[axis]:
-            sizes = list(reshaped[name].shape)
+        if name in found and found[name].dim() > axis and not found[name].shape[axis]:
+            sizes = list(found[name].shape)
             sizes[axis] = 1
-            reshaped[name] = reshaped[name].new_zeros(sizes)
-    return reshaped
+            found[name] = found[name].new_zeros(sizes)
+    return found
 
 
 def with_tail(params: torch.Tensor, tail: int) -> torch.Tensor:
