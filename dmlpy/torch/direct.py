@@ -1,7 +1,7 @@
 """Calls that go straight to a compiled operator: PyTorch's dispatcher takes longer than a step of a small network.
 
-Such a call needs no gradient, is on the host, and nothing follows, traces or transforms what it runs. Its operator is known from an earlier
-call with tensors of the same sizes and type, which all checks have passed.
+Such a call is on the host, and nothing follows, traces or transforms what it runs. Its operator is known from an earlier call with tensors
+of the same sizes and type, which all checks have passed.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import torch
 from torch.autograd import forward_ad
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable
+    from collections.abc import Callable, Hashable, Iterable
 
 _PLAIN = (torch.Tensor, torch.nn.Parameter)
 """The classes of tensors that have no behaviour of their own."""
@@ -51,6 +51,22 @@ def is_followed() -> bool:
     )
 
 
+def are_plain(tensors: Iterable[torch.Tensor | None]) -> bool:
+    """Whether the elements of all tensors, of which some may be absent, lie at strides in host memory as they are read."""
+    for tensor in tensors:
+        if tensor is None:
+            continue
+        if (
+            type(tensor) not in _PLAIN
+            or not tensor.is_cpu
+            or tensor.layout is not torch.strided
+            or tensor.is_neg()
+            or not tensor.data_ptr()
+        ):
+            return False
+    return True
+
+
 def key_of(params: Any, sizes: tuple[int, ...], input: Any, states: tuple[Any, ...]) -> Hashable | None:
     """The key of a module's call, on which its checks and operator depend besides the module; None if the call cannot be direct.
 
@@ -75,6 +91,9 @@ def key_of(params: Any, sizes: tuple[int, ...], input: Any, states: tuple[Any, .
     for state in states:
         if type(state) not in _PLAIN or not (state.is_cpu and state.dtype is dtype and state.layout is torch.strided) or state.is_nested:
             return None
-    if torch.is_grad_enabled() and (input.requires_grad or params.requires_grad or any(state.requires_grad for state in states)):
-        return None
     return (input.shape, dtype, *[state.shape for state in states])
+
+
+def is_differentiated(*tensors: torch.Tensor) -> bool:
+    """Whether autograd follows a call with these tensors."""
+    return torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors)

@@ -11,11 +11,13 @@ from torch.autograd import forward_ad
 from dmlpy.messages.naming import with_article
 from dmlpy.messages.problems import DescError, DmlError, Problem
 from dmlpy.torch.calls import KINDS
-from dmlpy.torch.direct import dual_level, transforms_are_active
-from dmlpy.torch.operators import FLOATS, Network, gradient_op, network_op, with_tail
+from dmlpy.torch.direct import are_plain, dual_level, is_followed, transforms_are_active
+from dmlpy.torch.operators import FLOATS, RESULTS, Network, gradient_op, gradients_of, network_op, with_tail
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from dmlpy.torch.calls import StagedCall
 
 _Results: TypeAlias = tuple[torch.Tensor, torch.Tensor, torch.Tensor | None]
 
@@ -247,6 +249,8 @@ def _forward_error() -> DerivativeError:
 
 _WHERE_WANTED, _AFTER_TENSORS = slice(4), 10
 """The arguments of `CudnnRNNFunction` that have gradients, and the number of those after them."""
+_TENSORS = 9
+"""The number of tensors among the arguments of `gradient_op`, which come first."""
 
 
 class CudnnRNNFunction(torch.autograd.Function):
@@ -270,17 +274,26 @@ class CudnnRNNFunction(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *upstream: torch.Tensor | None) -> tuple[torch.Tensor | None, ...]:
-        *tensors, reserve = ctx.saved_tensors
-        wanted = ctx.needs_input_grad[_WHERE_WANTED]
-        given = upstream[:3] if tensors[2] is not None else (*upstream[:2], None)
-        arguments = (*tensors, *given, reserve, *ctx.attributes, list(wanted))
-        # Under `create_graph` the gradients are results of a function that refuses to be differentiated: elsewhere an upstream gradient
-        # that is a constant would make them constants silently.
-        function = _Gradients if torch.compiler.is_compiling() else _EagerGradients
-        found = list(function.apply(*arguments) if torch.is_grad_enabled() else gradient_op(*arguments))
-        if ctx.tail and wanted[3]:
-            found[3] = found[3][: -ctx.tail]
-        return *(gradient if asked else None for gradient, asked in zip(found, wanted, strict=True)), *[None] * _AFTER_TENSORS
+        return *_dispatched_gradients(ctx, _gradient_arguments(ctx, upstream)), *[None] * _AFTER_TENSORS
+
+
+def _gradient_arguments(ctx: Any, upstream: tuple[torch.Tensor | None, ...]) -> tuple[Any, ...]:
+    """The arguments of `gradient_op`."""
+    *tensors, reserve = ctx.saved_tensors
+    given = upstream[:3] if tensors[2] is not None else (*upstream[:2], None)
+    return (*tensors, *given, reserve, *ctx.attributes, list(ctx.needs_input_grad[_WHERE_WANTED]))
+
+
+def _dispatched_gradients(ctx: Any, arguments: tuple[Any, ...]) -> tuple[torch.Tensor | None, ...]:
+    """The gradients of the tensors, of which None is not wanted, by the operator `gradient_op`."""
+    wanted = arguments[-1]
+    # Under `create_graph` the gradients are results of a function that refuses to be differentiated: elsewhere an upstream gradient
+    # that is a constant would make them constants silently.
+    function = _Gradients if torch.compiler.is_compiling() else _EagerGradients
+    found = list(function.apply(*arguments) if torch.is_grad_enabled() else gradient_op(*arguments))
+    if ctx.tail and wanted[3]:
+        found[3] = found[3][: -ctx.tail]
+    return tuple([gradient if asked else None for gradient, asked in zip(found, wanted, strict=True)])
 
 
 class _Gradients(torch.autograd.Function):
@@ -333,3 +346,54 @@ class _PlainFunction(_WithoutTangents, torch.autograd.Function):
         return found
 
     backward = CudnnRNNFunction.backward
+
+
+class DifferentiableCall:
+    """A direct call that autograd can differentiate as it can `run`.
+
+    Args:
+        network: the network.
+        staged: the call of its operator, with a reserve.
+    """
+
+    def __init__(self, network: Network, staged: StagedCall) -> None:
+        self.network, self.staged = network, staged
+        tensors = staged.operator.desc.tensors()
+        self._state_sizes = [tensors[name].sizes if name in tensors else None for name in ("input_h", "input_c")]
+
+    def __call__(self, tensors: Mapping[str, torch.Tensor | None]) -> dict[str, torch.Tensor]:
+        """Returns new results by name; None counts as zeros."""
+        input, given = tensors["input"], (tensors["input_h"], tensors["input_c"])
+        assert input is not None
+        states = [
+            state if state is not None or sizes is None else input.new_zeros(sizes)
+            for state, sizes in zip(given, self._state_sizes, strict=True)
+        ]
+        return dict(zip(RESULTS, _DirectFunction.apply(input, *states, tensors["params"], self), strict=False))
+
+
+class _DirectFunction(_WithoutTangents, torch.autograd.Function):
+    """`_PlainFunction` without PyTorch's dispatcher, whose results are the output and the states."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        input: torch.Tensor,
+        input_h: torch.Tensor,
+        input_c: torch.Tensor | None,
+        params: torch.Tensor,
+        call: DifferentiableCall,
+    ) -> tuple[torch.Tensor, ...]:
+        found = call.staged({"input": input, "input_h": input_h, "input_c": input_c, "params": params})
+        ctx.save_for_backward(input, input_h, input_c, params, None, found["reserve_space"])
+        ctx.attributes, ctx.tail = call.network, 0
+        ctx.set_materialize_grads(False)
+        return tuple([found[name] for name in RESULTS if name in found])
+
+    @staticmethod
+    def backward(ctx: Any, *upstream: torch.Tensor | None) -> tuple[torch.Tensor | None, ...]:
+        arguments = _gradient_arguments(ctx, upstream)
+        # Hooks may have changed what was saved.
+        if torch.is_grad_enabled() or is_followed() or not are_plain(arguments[:_TENSORS]):
+            return *_dispatched_gradients(ctx, arguments), None
+        return *gradients_of(*arguments), None

@@ -15,13 +15,15 @@ from dmlpy.description.coercion import brief
 from dmlpy.messages.problems import DescError, Problem
 from dmlpy.operators.recurrent.params import ParamsBlock, ParamsLayout
 from dmlpy.torch.argument_names import NAMES, device_problems, same_float
-from dmlpy.torch.calls import KINDS, StagedCall
-from dmlpy.torch.direct import key_of
-from dmlpy.torch.function import Mixed, is_sharded, run, type_problems
+from dmlpy.torch.calls import KINDS
+from dmlpy.torch.direct import is_differentiated, key_of
+from dmlpy.torch.function import DifferentiableCall, Mixed, is_sharded, run, type_problems
 from dmlpy.torch.operators import FLOATS, Network, staged_call
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Iterator
+
+    from dmlpy.torch.calls import StagedCall
 
 _States = tuple[torch.Tensor, ...]
 _ORDER = ("weight_ih", "weight_hh", "bias_ih", "bias_hh", "weight_hr")
@@ -44,12 +46,12 @@ class _Call(NamedTuple):
     Attributes:
         params: the module's parameter, converted if torch.autocast requires it.
         mixed: the types that torch.autocast requires, if it does.
-        staged: the operator to call directly, if it is known and may be.
+        direct: what calls the operator directly, if it is known and may be.
     """
 
     params: torch.Tensor
     mixed: Mixed | None
-    staged: StagedCall | None = None
+    direct: StagedCall | DifferentiableCall | None = None
 
 
 class RNNBase(nn.Module):
@@ -103,8 +105,8 @@ class RNNBase(nn.Module):
         self._params_sizes = (sum(block.size for block in kept),)
         self.params = nn.Parameter(torch.empty(self._params_sizes, device=device, dtype=dtype))
         self._whole: tuple[nn.Parameter, torch.Tensor] | None = None
-        self._direct: dict[Hashable, StagedCall | None] = {}
-        """The operators of calls without gradients; None where such calls are not staged."""
+        self._direct: dict[Hashable, StagedCall | DifferentiableCall | None] = {}
+        """What runs calls directly; None where such calls are not staged."""
         self._lay_tail()
         self.reset_parameters()
 
@@ -310,11 +312,11 @@ class RNNBase(nn.Module):
         states, params = self._states_given(hx), self._parameter()
         if isinstance(input, PackedSequence) or (key := self._direct_key(params, input, states)) is None:
             return self._checked_call(params, input, states)
-        if (staged := self._direct.get(key)) is not None:
-            return self._unpacked(_Call(params, None, staged), input, states)
+        if (direct := self._direct.get(key)) is not None:
+            return self._unpacked(_Call(params, None, direct), input, states)
         found = self._checked_call(params, input, states)
         if key not in self._direct:
-            self._remember(key, params, input)
+            self._remember(key, params, input, keep=is_differentiated(params, input, *(states or ())))
         return found
 
     def _checked_call(self, params: torch.Tensor, input: torch.Tensor | PackedSequence, states: _States | None) -> tuple[Any, Any]:
@@ -356,9 +358,9 @@ class RNNBase(nn.Module):
         self, call: _Call, input: torch.Tensor, states: _States | None, lengths: torch.Tensor | None = None, *, batch_first: bool = False
     ) -> tuple[torch.Tensor, _States]:
         params = call.params
-        if call.staged is not None:
+        if call.direct is not None:
             h, cell = (*(states or ()), None, None)[:2]
-            found = call.staged({"input": input, "input_h": h, "input_c": cell, "params": params})
+            found = call.direct({"input": input, "input_h": h, "input_c": cell, "params": params})
             h = found["output_h"]
             return found["output"], (h, found["output_c"]) if "output_c" in found else (h,)
         if states is None:
@@ -389,12 +391,15 @@ class RNNBase(nn.Module):
             return None
         if (key := key_of(params, self._params_sizes, input, states or ())) is None:
             return None
-        if self._params_sizes[0] < self.layout.size and not (params is self._parameters.get("params") and self._tail_lies()):
+        differentiated = is_differentiated(params, input, *(states or ()))
+        has_tail = self._params_sizes[0] < self.layout.size
+        # Hooks of saved tensors may save a copy, which the tail does not follow.
+        if has_tail and (differentiated or params is not self._parameters.get("params") or not self._tail_lies()):
             return None
-        return (self.batch_first, key)
+        return (self.batch_first, differentiated, key)
 
-    def _remember(self, key: Hashable, params: torch.Tensor, input: torch.Tensor) -> None:
-        """Looks up the operator of a call that succeeded, for later ones with the same key."""
+    def _remember(self, key: Hashable, params: torch.Tensor, input: torch.Tensor, *, keep: bool) -> None:
+        """Looks up the operator of a call that succeeded, for later ones with the same key; with `keep` one that has gradients."""
         steps, batch, entries = (input.shape[0], 1, input.shape[1]) if input.dim() == 2 else input.shape
         batch_first = self.batch_first and input.dim() == 3
         if batch_first:
@@ -405,8 +410,10 @@ class RNNBase(nn.Module):
             sizes["input_c"] = cell[0]
         if len(self._direct) == _MOST_DIRECT:
             self._direct.clear()
+        network = self._network(0.0)
         empty = not input.numel()
-        self._direct[key] = None if empty else staged_call(self._network(0.0), sizes, params.dtype, batch_first=batch_first)
+        staged = None if empty else staged_call(network, sizes, params.dtype, batch_first=batch_first, keep=keep)
+        self._direct[key] = DifferentiableCall(network, staged) if keep and staged is not None else staged
 
     def _state_sizes(self, *batch: int) -> tuple[tuple[int, ...], ...]:
         directions = self.num_layers * self.layout.num_directions

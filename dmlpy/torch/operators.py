@@ -127,14 +127,37 @@ def _run_gradient(
         tensors = (input, input_h, input_c, params)
         pairs = zip(tensors, wanted, strict=True)
         return tuple(torch.zeros_like(tensor) if asked and tensor is not None else input.new_empty(0) for tensor, asked in pairs)
+    tensors = (input, input_h, input_c, params, sequence_lengths, output_backprop, output_h_backprop, output_c_backprop, reserve)
+    found = gradients_of(*tensors, rnn_mode, input_mode, direction, dropout, num_proj, wanted)
+    return tuple([input.new_empty(0) if gradient is None else gradient for gradient in found])
+
+
+def gradients_of(
+    input: torch.Tensor,
+    input_h: torch.Tensor,
+    input_c: torch.Tensor | None,
+    params: torch.Tensor,
+    sequence_lengths: torch.Tensor | None,
+    output_backprop: torch.Tensor | None,
+    output_h_backprop: torch.Tensor | None,
+    output_c_backprop: torch.Tensor | None,
+    reserve: torch.Tensor,
+    rnn_mode: str,
+    input_mode: str,
+    direction: str,
+    dropout: float,
+    num_proj: int,
+    wanted: Sequence[bool],
+) -> tuple[torch.Tensor | None, ...]:
+    """Computes the gradients of the `wanted` of `DIFFERENTIABLE` of a batch that is not empty; None for the others."""
     network = Network(rnn_mode, input_mode, direction, dropout, num_proj)
     named = _name_tensors(input, input_h, input_c, params, sequence_lengths)
     for name, gradient in zip(RESULTS, (output_backprop, output_h_backprop, output_c_backprop), strict=True):
         if gradient is not None:
-            named[f"{name}_backprop"] = gradient.detach()
-    names = tuple(name for name, asked in zip(DIFFERENTIABLE, wanted, strict=True) if asked)
+            named[f"{name}_backprop"] = _detached(gradient)
+    names = tuple([name for name, asked in zip(DIFFERENTIABLE, wanted, strict=True) if asked])
     found = _gradient_call(network, reserve.device, names, tuple(reserve.shape), _key(named))(named | {"reserve_space": reserve})
-    return tuple([found[name] if name in found else input.new_empty(0) for name in _GRADIENTS])
+    return tuple(map(found.get, _GRADIENTS))
 
 
 for _kind in ("CPU", "CUDA"):
@@ -266,12 +289,16 @@ def _name_tensors(
     sequence_lengths: torch.Tensor | None,
 ) -> dict[str, torch.Tensor]:
     """The given tensors by field, detached from autograd."""
-    named = {"input": input.detach(), "input_h": input_h.detach(), "params": params.detach()}
+    named = {"input": _detached(input), "input_h": _detached(input_h), "params": _detached(params)}
     if input_c is not None:
-        named["input_c"] = input_c.detach()
+        named["input_c"] = _detached(input_c)
     if sequence_lengths is not None:
-        named["sequence_lengths"] = sequence_lengths.detach()
+        named["sequence_lengths"] = sequence_lengths
     return named
+
+
+def _detached(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.detach() if tensor.requires_grad else tensor
 
 
 class _Layout(NamedTuple):
@@ -330,12 +357,22 @@ def _network_call(network: Network, device: torch.device, batch_first: bool, kee
     return _call_of(desc, device, key)
 
 
-def staged_call(network: Network, tensors: Mapping[str, tuple[int, ...]], dtype: torch.dtype, *, batch_first: bool) -> StagedCall | None:
-    """The staged call that runs a network, without a reserve, on tensors of these sizes and any strides; None if they are too large."""
+def staged_call(
+    network: Network, tensors: Mapping[str, tuple[int, ...]], dtype: torch.dtype, *, batch_first: bool, keep: bool
+) -> StagedCall | None:
+    """The staged call that runs a network on tensors of these sizes and any strides; None if they are too large.
+
+    Args:
+        network: the network.
+        tensors: the sizes by name.
+        dtype: the type of all.
+        batch_first: as in `_run_network`.
+        keep: whether there is a reserve.
+    """
     layouts = [_Layout(name, sizes, packed_strides(sizes), dtype) for name, sizes in tensors.items()]
     if not StagedCall.may_copy(sum(layout.nbytes for layout in layouts if layout.name != "params")):
         return None
-    call = _network_call(network, torch.device("cpu"), batch_first, False, tuple(layouts))
+    call = _network_call(network, torch.device("cpu"), batch_first, keep, tuple(layouts))
     return call if isinstance(call, StagedCall) else None
 
 

@@ -51,16 +51,27 @@ def _anew() -> None:
 
 @pytest.fixture
 def dispatched(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """What is noted when PyTorch's dispatcher runs a network."""
+    """What is noted when PyTorch's dispatcher runs a network or its gradient."""
     noted: list[Any] = []
-    original = operators.network_op
 
-    def run(*arguments: Any) -> Any:
-        noted.append(arguments)
-        return original(*arguments)
+    def follow(original: Any) -> Any:
+        def run(*arguments: Any) -> Any:
+            noted.append(arguments)
+            return original(*arguments)
 
-    monkeypatch.setattr(function, "network_op", run)
+        return run
+
+    for name in ("network_op", "gradient_op"):
+        monkeypatch.setattr(function, name, follow(getattr(operators, name)))
     return noted
+
+
+def gradients(module: Any, x: torch.Tensor, state: Any, factor: torch.Tensor) -> list[torch.Tensor]:
+    """The results of a call, then the gradients of its parameter, input and state."""
+    results = parts(module(x, state))
+    total = (results[0] * factor).sum() + results[-1].sum()
+    leaves = [module.params, x, *(() if state is None else state if isinstance(state, tuple) else (state,))]
+    return [*results, *torch.autograd.grad(total, [leaf for leaf in leaves if leaf.requires_grad])]
 
 
 def parts(found: Any) -> list[torch.Tensor]:
@@ -92,6 +103,59 @@ def test_bits_and_strides_are_those_of_the_dispatcher(case: str, form: str, disp
             assert torch.equal(part, expected)
             assert (part.stride(), part.dtype) == (expected.stride(), expected.dtype)
     assert len(dispatched) == before + len(calls)
+
+
+@pytest.mark.parametrize("form", ["packed", "exchanged axes"])
+@pytest.mark.parametrize("case", MODULES)
+def test_gradients_are_those_of_the_dispatcher(case: str, form: str, dispatched: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    module = MODULES[case]()
+    x = INPUTS[form](lambda *sizes: torch.randn(sizes, dtype=module.params.dtype)).requires_grad_()
+    with torch.no_grad():
+        output, last = module(x)
+    state = tuple(each.requires_grad_() for each in last) if isinstance(last, tuple) else last.requires_grad_()
+    work = [(x, given, torch.randn_like(output)) for given in (None, state)]
+    for call in work:
+        gradients(module, *call)
+    before = len(dispatched)
+    found = [gradients(module, *call) for call in work]
+    assert (len(dispatched) == before) == module.bias, "what is saved of parameters without biases has zeros after them"
+    monkeypatch.setattr(modules, "key_of", lambda *_: None)
+    for call, own in zip(work, found, strict=True):
+        for part, expected in zip(own, gradients(module, *call), strict=True):
+            assert torch.equal(part, expected)
+            assert (part.stride(), part.dtype) == (expected.stride(), expected.dtype)
+    assert len(dispatched) >= before + 2 * len(work)
+
+
+UNPACKED: dict[str, tuple[Callable[[torch.Tensor], torch.Tensor], Callable[[torch.Tensor], torch.Tensor], bool]] = {
+    "a copy": (torch.clone, lambda saved: saved, False),
+    "negated when it is read": (torch.neg, torch._neg_view, True),
+}
+"""What hooks do to a tensor when it is saved and when it is unpacked, and whether PyTorch's dispatcher has to read it."""
+
+
+@pytest.mark.parametrize("form", UNPACKED)
+def test_hooks_of_saved_tensors(form: str, dispatched: list[Any]) -> None:
+    module, x, factor = dt.LSTM(INPUT, HIDDEN), torch.randn(STEPS, BATCH, INPUT, requires_grad=True), torch.randn(STEPS, BATCH, HIDDEN)
+    expected = [gradients(module, x, None, factor) for _ in range(2)][1]
+    pack, unpack, is_dispatched = UNPACKED[form]
+    noted: list[str] = []
+    before = len(dispatched)
+    with torch.autograd.graph.saved_tensors_hooks(
+        lambda tensor: noted.append("packed") or pack(tensor), lambda saved: noted.append("unpacked") or unpack(saved)
+    ):
+        found = gradients(module, x, None, factor)
+    assert all(map(torch.equal, found, expected))
+    assert len(dispatched) == before + is_dispatched
+    assert noted.count("packed") == noted.count("unpacked") >= 5, "checkpoints unpack once"
+
+
+def test_gradients_of_direct_calls_cannot_be_differentiated() -> None:
+    module, x = dt.GRU(INPUT, HIDDEN), torch.randn(STEPS, BATCH, INPUT, requires_grad=True)
+    module(x)
+    (gradient,) = torch.autograd.grad(module(x)[0].sum(), x, create_graph=True)
+    with pytest.raises(dt.DerivativeError, match="a second time"):
+        gradient.sum().backward()
 
 
 class _Functions(TorchFunctionMode):
@@ -143,7 +207,23 @@ def test_what_follows_operators_sees_them(what: str, monkeypatch: pytest.MonkeyP
     module(x, state)
 
 
-def test_gradients_and_vmap_go_through_the_dispatcher(dispatched: list[Any]) -> None:
+@pytest.mark.parametrize("what", [what for what in FOLLOWED if what != "a mode of functions"])  # which PyTorch leaves within backward
+def test_what_follows_operators_sees_gradients(what: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    module, x = dt.GRU(INPUT, HIDDEN), torch.randn(STEPS, BATCH, INPUT)
+    state, upstream = torch.zeros(1, BATCH, HIDDEN), torch.ones(STEPS, BATCH, HIDDEN)
+    module(x, state)
+
+    def seen(*_: Any) -> Any:
+        raise _SeenError
+
+    monkeypatch.setattr(function, "gradient_op", seen)
+    torch.autograd.backward(module(x, state)[0], upstream)
+    output = module(x, state)[0]
+    with FOLLOWED[what](), pytest.raises(_SeenError):
+        torch.autograd.backward(output, upstream)
+
+
+def test_only_what_needs_gradients_has_them_and_vmap_goes_through_the_dispatcher(dispatched: list[Any]) -> None:
     module, x = dt.GRU(INPUT, HIDDEN), torch.randn(STEPS, BATCH, INPUT)
     with torch.no_grad():
         for _ in range(2):
