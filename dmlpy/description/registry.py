@@ -50,6 +50,10 @@ class Registry(Mapping[str, type[Any]]):
             self.announced(type_name)
         return self._kinds[type_name]
 
+    def loaded(self, type_name: str) -> type[Any] | None:
+        """The class of a type name, if its family has been imported."""
+        return self._kinds.get(type_name)
+
     def announced(self, name: str) -> type[Any] | None:
         """The class announced under a type name, long or short, or its class's name, in any case; None if there is none."""
         if (found := self._announced.get(_without_case(short_name(name)).removesuffix("DESC"))) is None:
@@ -104,9 +108,11 @@ def operator_class(type_name: Any) -> type[Any]:
     if isinstance(type_name, str):
         alias = ALIASES.get(short_name(type_name))
         type_name = C_PREFIX + alias if alias else type_name
-        for spelling in (type_name, C_PREFIX + type_name, EXTENSION_PREFIX + type_name):
-            if spelling in OPERATORS:
-                return OPERATORS[spelling]
+        spellings = (type_name, C_PREFIX + type_name, EXTENSION_PREFIX + type_name)
+        for find in (OPERATORS.loaded, OPERATORS.get):
+            for spelling in spellings:
+                if (kind := find(spelling)) is not None:
+                    return kind
     full_names = {short_name(known): known for known in OPERATORS}
     remedy = operator_remedy(type_name, full_names, full_names.__getitem__)
     expected = f"one of the {len(OPERATORS)} operators that dmlpy describes"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -46,7 +46,7 @@ class Value(views.TensorViews):
 
     def viewed(self, tensor: TensorDesc) -> Value:
         """Views the same bytes under another desc, which may also have another data type."""
-        return replace(self, tensor=_tensor("tensor", tensor))
+        return Value(_tensor("tensor", tensor), self.node, self.index, self.builder)
 
     def _copied_by(self, nodes: Iterable[views.CopyNode]) -> Value:
         """The output of the last of some nodes, of which each reads the one before."""

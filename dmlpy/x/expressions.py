@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -18,7 +17,7 @@ from dmlpy.messages.naming import listed
 from dmlpy.messages.problems import DescError, Problem
 from dmlpy.x import calls, composition
 from dmlpy.x.policies import current_policy
-from dmlpy.x.producers import TensorOperand
+from dmlpy.x.producers import TensorOperand, TensorRef
 from dmlpy.x.source_locations import caller_location
 
 if TYPE_CHECKING:
@@ -66,7 +65,7 @@ class Expression(views.TensorViews, TensorOperand):
 
     def viewed(self, tensor: TensorDesc) -> Self:
         """Views the same bytes under another desc, which may also have another data type."""
-        return type(self)(replace(self._ref, tensor=tensor))
+        return type(self)(TensorRef(self._ref.producer, self._ref.index, tensor))
 
     def _copied_by(self, nodes: Iterable[views.CopyNode]) -> Self:
         """The output of the last of some nodes, of which each reads the one before."""

@@ -37,6 +37,13 @@ def test_every_public_name_is_there() -> None:
         _ = dml.GemDesc  # type: ignore[attr-defined]
 
 
+@pytest.mark.parametrize("name", ["RNN", "DML_OPERATOR_RNN", "CUDNN_RNN_V3", "DMLPY_OPERATOR_CUDNN_RNN_V3", "SCATTER_ELEMENTS"])
+def test_operators_that_were_imported_are_found_at_once(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = operator_class(name)
+    monkeypatch.setattr(type(OPERATORS), "announced", lambda *_: pytest.fail("looked for in the packages"))
+    assert operator_class(name) is expected
+
+
 LOADED = "import sys, json, dmlpy; {}; print(json.dumps(sorted(name for name in sys.modules if name.startswith('dmlpy.operators.'))))"
 
 

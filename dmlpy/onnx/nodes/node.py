@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields
 from functools import cached_property, lru_cache
 from math import prod
 from typing import TYPE_CHECKING, Any
@@ -69,8 +69,9 @@ class Node:
     budget: Budget
     problems: tuple[Problem, ...] = ()
 
-    @property
+    @cached_property
     def op_type(self) -> str:
+        """The operator's name."""
         return str(self.proto.op_type)
 
     def with_reader(self, read: Callable[[Value], Expression]) -> Node:
@@ -79,8 +80,8 @@ class Node:
 
     def changed(self, **members: Any) -> Node:
         """The node with other members, of the same operator and attributes, which are not read again."""
-        made = replace(self, **members)
-        made.__dict__.update({name: self.__dict__[name] for name in ("attributes", "schema") if name in self.__dict__})
+        made, own = object.__new__(type(self)), self.__dict__
+        made.__dict__.update({name: own[name] for name in _KEPT if name in own} | members)  # as `replace` does, in a fifth of its time
         return made
 
     def without_empty(self, indices: Sequence[int]) -> Node:
@@ -291,6 +292,10 @@ class Node:
     def _attribute(self, code: str, attribute: str, allowed: Sequence[Any]) -> NotLowered:
         expected = f"one of {listed(allowed)}" if len(allowed) > 1 else str(allowed[0]) if allowed else "absent"
         return self.refusal(code, attribute, repr(self.attribute(attribute)), expected)
+
+
+_KEPT = (*(member.name for member in fields(Node)), "op_type", "schema", "attributes")
+"""What a node has in common with those made of it, if it was read: the members, and what follows from the operator and its attributes."""
 
 
 @lru_cache(4096)
