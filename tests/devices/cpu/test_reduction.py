@@ -190,7 +190,7 @@ REDUCTIONS: dict[str, tuple[tuple[int, ...], tuple[int, ...], Any, Any]] = {
     "columns in two axes": ((3, 4, 5, 6), (0, 2), (200, 40, 7, 1), (60, 15, 9, 1)),
     "one input for all groups": ((5, 4, 6), (2,), (0, 6, 1), None),
 }
-FUNCTIONS = ("SUM", "AVERAGE", "L1", "L2", "SUM_SQUARE", "MIN", "MAX")
+FUNCTIONS = ("SUM", "AVERAGE", "L1", "L2", "SUM_SQUARE", "MIN", "MAX", "MULTIPLY", "LOG_SUM", "LOG_SUM_EXP")
 
 
 @pytest.mark.parametrize("data_type", TYPES)
@@ -203,8 +203,9 @@ def test_reductions(name: str, data_type: str) -> None:
     y_desc, rng = tensor(out, of_output, data_type), np.random.default_rng(8)
     for function in FUNCTIONS:
         desc = dml.ReduceDesc(input_tensor=x_desc, output_tensor=y_desc, function=function, axes=axes)
-        for special in ((), (np.nan,), (np.inf, -np.inf)):
-            x = held(rng.normal(loc=1.0, size=sizes if of_input is None or of_input[0] else (1, *sizes[1:])), x_desc)
+        for special in ((), (np.nan,), (np.inf, -np.inf), (np.inf, np.nan)):
+            x = rng.normal(loc=1.0, size=sizes if of_input is None or of_input[0] else (1, *sizes[1:]))
+            x = held(np.sign(x) * np.exp(0.02 * (x - 1)) if function == "MULTIPLY" else x, x_desc)
             for at, value in enumerate(special):
                 x[np.unravel_index(at * 5 % x.size, x.shape)] = value
             memory = np.full(y_desc.span, 7, y_desc.data_type.numpy)
@@ -229,7 +230,7 @@ def test_threads_change_no_bit_of_a_reduction(function: str, monkeypatch: pytest
 
 @pytest.mark.parametrize("data_type", ["INT32", "UINT32", "INT64", "UINT64"])
 def test_reductions_of_integers(data_type: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Those of any bits, of which sums wrap around: NumPy's."""
+    """Those of any bits, of which sums and products wrap around: NumPy's."""
     monkeypatch.setattr(plans, "_WORK_OF_A_THREAD", 1)
     for name, (sizes, axes, of_input, of_output) in REDUCTIONS.items():
         out = tuple(1 if axis in axes else size for axis, size in enumerate(sizes))
@@ -237,10 +238,10 @@ def test_reductions_of_integers(data_type: str, monkeypatch: pytest.MonkeyPatch)
         drawn = np.random.default_rng(6).integers(0, 256, (*sizes, x_desc.data_type.numpy.itemsize), np.uint8)
         x = drawn.view(x_desc.data_type.numpy)[..., 0]
         x = np.broadcast_to(x[:1], sizes) if of_input and not of_input[0] else x
-        for function in ("SUM", "MIN", "MAX"):
+        for function, wanted in {"SUM": np.sum, "MULTIPLY": np.prod, "MIN": np.min, "MAX": np.max}.items():
             desc = dml.ReduceDesc(input_tensor=x_desc, output_tensor=y_desc, function=function, axes=axes)
             assert not isinstance(compiled_plan(desc), str)
-            expected = getattr(x, function.lower())(axis=axes, keepdims=True, **({"dtype": x.dtype} if function == "SUM" else {}))
+            expected = wanted(x, axis=axes, keepdims=True, **({"dtype": x.dtype} if function in ("SUM", "MULTIPLY") else {}))
             np.testing.assert_array_equal(run(desc, {"input_tensor": x}, "cpu")["output_tensor"], expected, f"{name}, {function}")
 
 
@@ -256,9 +257,25 @@ def test_norms_whose_squares_are_out_of_range(axis: int) -> None:
     assert_close(scaled.astype(np.float32), np.repeat([5.0, 5.0, 0.0, 5.0], 20).astype(np.float32), np.float32, terms=2)
 
 
+@pytest.mark.parametrize("axis", [0, 1])
+def test_products_and_powers_whose_parts_are_out_of_range(axis: int) -> None:
+    """Products of 1e30 are beyond float32's range, and so are powers of 1000; without a finite entry there is no power to divide by."""
+    rows = np.ones((2, 40), np.float32)
+    rows[0, :20], rows[0, 20:], rows[1] = 1e30, 1e-30, -np.inf
+    given = np.ascontiguousarray(rows if axis == 1 else rows.T)
+    results: dict[str, Any] = {}
+    for function, factor in (("MULTIPLY", 1.0), ("LOG_SUM_EXP", 1e-27)):
+        desc = dml.ReduceDesc(input_tensor=tensor(given.shape), function=function, axes=[axis]).with_outputs("output_tensor")
+        assert not isinstance(compiled_plan(desc), str)
+        results[function] = run(desc, {"input_tensor": given * np.float32(factor)}, "cpu")["output_tensor"].ravel()
+    assert_close(results["MULTIPLY"], np.array([1.0, np.inf]), np.float32, terms=40)
+    assert_close(results["LOG_SUM_EXP"], np.array([1000.0 + np.log(20), -np.inf]), np.float32)
+
+
 def test_other_reductions_are_numpys() -> None:
-    desc = dml.ReduceDesc(input_tensor=tensor((3, 4)), function="LOG_SUM", axes=(1,)).with_outputs("output_tensor")
-    assert "SUM_SQUARE have a compiled form" in str(compiled_plan(desc))
+    output = tensor((3, 1), data_type="UINT32")
+    desc = dml.ReduceDesc(input_tensor=tensor((3, 4)), output_tensor=output, function="ARGMAX", axes=(1,))
+    assert compiled_plan(desc) == "reductions to indices have no compiled form"
 
 
 @pytest.mark.parametrize("data_type", TYPES)

@@ -1,4 +1,4 @@
-"""The compiled sums and extremes of integers, along rows and of neighbouring columns at once. Sums wrap around."""
+"""The compiled sums, products and extremes of integers, along rows and of neighbouring columns at once. Sums and products wrap around."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class _Fold:
     """A function of all integers of a group.
 
     Args:
-        function: `sum`, `min` or `max`.
+        function: `sum`, `multiply`, `min` or `max`.
         dtype: the type of the integers.
     """
 
@@ -33,16 +33,18 @@ class _Fold:
         self._function, self._sign = function, "s" if dtype.kind == "i" else "u"
         self.width, self.integer = dtype.itemsize, ir.IntType(8 * dtype.itemsize)
         limits = np.iinfo(dtype)
-        self.start = {"sum": 0, "min": int(limits.max), "max": int(limits.min)}[function]
+        self.start = {"sum": 0, "multiply": 1, "min": int(limits.max), "max": int(limits.min)}[function]
 
     def combined(self, builder: Any, x: Any, y: Any) -> Any:
         if self._function == "sum":
             return builder.add(x, y)
+        if self._function == "multiply":
+            return builder.mul(x, y)
         compare = builder.icmp_signed if self._sign == "s" else builder.icmp_unsigned
         return builder.select(compare("<" if self._function == "min" else ">", x, y), x, y)
 
     def of_lanes(self, builder: Any, vector: Any) -> Any:
-        name = "add" if self._function == "sum" else self._sign + self._function
+        name = {"sum": "add", "multiply": "mul"}.get(self._function, self._sign + self._function)
         function = f"llvm.vector.reduce.{name}.v{vector.type.count}i{8 * self.width}"
         return builder.call(declared(builder.module, ir.FunctionType(self.integer, [vector.type]), function), [vector])
 
@@ -102,7 +104,7 @@ def build_integer_reduction(function: str, kind: str, isa: Isa) -> TaskBody:
     """Builds a thread's part of a reduction of integers along rows, to be compiled.
 
     Args:
-        function: `sum`, `min` or `max`.
+        function: `sum`, `multiply`, `min` or `max`.
         kind: NumPy's name of the integers' type.
         isa: the instruction set that it is compiled for.
     """

@@ -201,6 +201,8 @@ def _sum_of_row(stored: Storage, isa: Isa) -> Any:
 
     @jit
     def finish(p: GroupParameters, y: Any, total: Any) -> None:
+        if p.log != 0:
+            total = math.log(total)
         set_one(y, np.float32(math.sqrt(total) if p.root != 0 else total * p.factor))
 
     @jit
@@ -271,6 +273,7 @@ def _reduced_columns(extreme: bool, stored: Storage, isa: Isa) -> Any:
     simd, load_store, term, larger = simd_of(isa), load_store_of(stored, isa), _term(isa), maximum_of(isa)
     add, multiply, all_of, read, write = simd.add, simd.multiply, simd.all_of, load_store.load, load_store.store
     lanes, size, vector = isa.lanes, load_store.size, isa.lanes * load_store.size
+    lane_of, with_lane = simd.lane, simd.with_lane
     start, root_of, check_norms = _LOWEST if extreme else _ZERO, function_of("square_root", isa), _norm_of(stored, isa)
 
     @jit
@@ -284,6 +287,9 @@ def _reduced_columns(extreme: bool, stored: Storage, isa: Isa) -> Any:
 
     @jit
     def finish(p: GroupParameters, y: Any, total: Any, left: Any) -> None:
+        if p.log != 0:
+            for lane in range(lanes):
+                total = with_lane(total, lane, np.float32(math.log(lane_of(total, lane))))
         write(y, root_of(total) if p.root != 0 else multiply(total, all_of(np.float32(p.factor))), left)
 
     @jit

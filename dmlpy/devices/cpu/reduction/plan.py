@@ -73,7 +73,7 @@ class GroupParameters(UnitParameters):
     bias_entry: Bytes = field("from an entry of the bias to the next along the inner axis of entries")
     scratch: Address = field("for each thread the entries of a unit, which have 2 bytes in the tensors")
     scratch_size: Bytes = field("from a thread's scratch to the next")
-    log: Flag = field("whether softmax takes the logarithm")
+    log: Flag = field("whether softmax, or a reduction's sum, takes the logarithm")
     centres: Flag = field("whether a normalization subtracts the mean")
     scales: Flag = field("whether a normalization divides by the deviation")
     count: Float64 = field("entries of a group")
@@ -95,6 +95,10 @@ NORMALIZATION = Kernel("dmlpy.devices.cpu.reduction.softmax_kernels:build_normal
 REDUCTION = Kernel("dmlpy.devices.cpu.reduction.kernels:build_reduction", 5)
 """Sums and extremes: the layout of the entries, whether of extremes, the type of tensors, and the instruction set."""
 
+PRODUCT = Kernel("dmlpy.devices.cpu.reduction.product_kernels:build_product", 5)
+"""Products of rows: the type of tensors, and the instruction set."""
+LOG_SUM_EXP = Kernel("dmlpy.devices.cpu.reduction.softmax_kernels:build_log_sum_exp", 5)
+"""Logarithms of sums of powers of rows: the type of tensors, and the instruction set."""
 LP_NORMALIZATION = Kernel("dmlpy.devices.cpu.reduction.softmax_kernels:build_lp_normalization", 5)
 """Rows divided by their norms: the type of tensors, and the instruction set."""
 HARDMAX = Kernel("dmlpy.devices.cpu.reduction.kernels:build_hardmax", 5)
@@ -102,9 +106,9 @@ HARDMAX = Kernel("dmlpy.devices.cpu.reduction.kernels:build_hardmax", 5)
 RUNNING_SUM = Kernel("dmlpy.devices.cpu.reduction.running_kernels:build_running_sum", 5)
 """Running sums: the layout of the entries, the type of tensors, and the instruction set."""
 INTEGER_REDUCTION = Kernel("dmlpy.devices.cpu.reduction.integer_kernels:build_integer_reduction", 5)
-"""Sums and extremes of rows of integers: `sum`, `min` or `max`, NumPy's name of their type, and the instruction set."""
+"""Sums, products and extremes of rows of integers: `sum`, `multiply`, `min` or `max`, NumPy's name of the type, the instruction set."""
 INTEGER_COLUMNS = Kernel("dmlpy.devices.cpu.reduction.integer_kernels:build_integer_columns", 5)
-"""Sums and extremes of columns of integers, with the arguments of `INTEGER_REDUCTION`."""
+"""Sums, products and extremes of columns of integers, with the arguments of `INTEGER_REDUCTION`."""
 RUNNING_INTEGER_SUM = Kernel("dmlpy.devices.cpu.reduction.running_kernels:build_running_integer_sum", 5)
 """Running sums of integers: the layout of the entries, the bytes of an element, and the instruction set."""
 RUNNING_PRODUCT = Kernel("dmlpy.devices.cpu.reduction.kernels:build_running_product", 5)
@@ -290,6 +294,7 @@ class CompiledReductionPlan(_GroupsPlan):
             "factor": factors.get(function, 1.0),
             "squares": function in (ReduceFunction.SUM_SQUARE, ReduceFunction.L2),
             "root": function is ReduceFunction.L2,
+            "log": function is ReduceFunction.LOG_SUM,
             "magnitudes": function is ReduceFunction.L1,
         }
 
@@ -300,8 +305,29 @@ class CompiledReductionPlan(_GroupsPlan):
         return self._values
 
 
+class CompiledRowReductionPlan(_GroupsPlan):
+    """A product, or the logarithm of a sum of powers, of each row.
+
+    Args:
+        groups: the layout of the entries, in rows; the output has one element for each group.
+        function: MULTIPLY or LOG_SUM_EXP.
+    """
+
+    _stages = False
+
+    def __init__(self, groups: Groups, function: ReduceFunction) -> None:
+        super().__init__(groups)
+        self._choice = PRODUCT if function is ReduceFunction.MULTIPLY else LOG_SUM_EXP
+
+    def _kernel(self) -> Function:
+        return self._choice(self._stored, host_isa())
+
+    def _settings(self) -> Mapping[str, Any]:
+        return {"log": True}  # powers are not stored
+
+
 class CompiledIntegerReductionPlan(_GroupsPlan):
-    """A sum, or the largest or smallest element, of each group of integers.
+    """A sum, a product, or the largest or smallest element, of each group of integers.
 
     Args:
         groups: the layout of the entries; the output has one element for each group.

@@ -13,32 +13,42 @@ if TYPE_CHECKING:
         CompiledIntegerReductionPlan,
         CompiledIntegerRunningPlan,
         CompiledReductionPlan,
+        CompiledRowReductionPlan,
         CompiledRunningPlan,
         IndexReductionPlan,
     )
     from dmlpy.devices.cpu.reduction.top_k_plan import TopKPlan
 
-_SUMS = {ReduceFunction.SUM, ReduceFunction.AVERAGE, ReduceFunction.L1, ReduceFunction.L2, ReduceFunction.SUM_SQUARE}
+_SUMS = {
+    *(ReduceFunction.SUM, ReduceFunction.AVERAGE, ReduceFunction.L1, ReduceFunction.L2, ReduceFunction.SUM_SQUARE),
+    ReduceFunction.LOG_SUM,
+}
 _SUMMED_INTEGERS = {DataType.INT32, DataType.UINT32, DataType.INT64, DataType.UINT64}
-"""The integers whose sums, running sums and extremes are compiled."""
+"""The integers whose sums, products, running sums and extremes are compiled."""
 _EXTREMES = {ReduceFunction.MIN, ReduceFunction.MAX}
+_OF_ROWS = {ReduceFunction.MULTIPLY, ReduceFunction.LOG_SUM_EXP}
+_OF_INTEGERS = {ReduceFunction.SUM, ReduceFunction.MULTIPLY, *_EXTREMES}
 
 
 @plan(ReduceDesc, derived=False)
 @on_copies(innermost=lambda desc: desc.axes)
-def reduction_plan(desc: ReduceDesc) -> CompiledReductionPlan | CompiledIntegerReductionPlan | str:
+def reduction_plan(desc: ReduceDesc) -> CompiledReductionPlan | CompiledRowReductionPlan | CompiledIntegerReductionPlan | str:
     """The plan for a checked desc, or the reason why there is none."""
-    from dmlpy.devices.cpu.reduction.plan import CompiledIntegerReductionPlan, CompiledReductionPlan, Groups
+    from dmlpy.devices.cpu.reduction.plan import CompiledIntegerReductionPlan, CompiledReductionPlan, CompiledRowReductionPlan, Groups
 
-    if desc.function not in _SUMS | _EXTREMES:
-        return f"of the reductions {', '.join(sorted(each.name for each in _SUMS | _EXTREMES))} have a compiled form"
-    integers = _SUMMED_INTEGERS if desc.function in {ReduceFunction.SUM, *_EXTREMES} else ()
+    if desc.function not in _SUMS | _EXTREMES | _OF_ROWS:
+        return "reductions to indices have no compiled form"
+    integers = _SUMMED_INTEGERS if desc.function in _OF_INTEGERS else ()
     groups = Groups.of(desc.tensors(), set(desc.axes), reduces=True, integers=integers)
     if isinstance(groups, str):
         return groups
     if groups.stored is None:
         return CompiledIntegerReductionPlan(groups, desc.function, desc.input_tensor.data_type)
-    return CompiledReductionPlan(groups, desc.function)
+    if desc.function not in _OF_ROWS:
+        return CompiledReductionPlan(groups, desc.function)
+    if groups.layout == "columns":
+        return f"a compiled reduction by {desc.function.name} needs groups whose entries are contiguous"
+    return CompiledRowReductionPlan(groups, desc.function)
 
 
 @plan(CumulativeSummationDesc, CumulativeProductDesc)

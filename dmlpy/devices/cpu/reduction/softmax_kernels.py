@@ -1,4 +1,4 @@
-"""The compiled softmax of rows or columns, and the normalizations of rows by mean and variance or by their norms."""
+"""The compiled softmax of rows or columns, and of rows the logarithms of sums of powers and the normalizations by mean or norm."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from dmlpy.devices.cpu.simd_math import function_of
 if TYPE_CHECKING:
     from dmlpy.devices.cpu.thread_pool import TaskBody
 
-_ZERO, _LOWEST = np.float32(0.0), np.float32(-np.inf)
+_ZERO, _LOWEST, _INFINITY = np.float32(0.0), np.float32(-np.inf), np.float32(np.inf)
 
 
 def build_softmax(layout: Layout, stored: Storage, isa: Isa) -> TaskBody:
@@ -35,6 +35,45 @@ def build_softmax(layout: Layout, stored: Storage, isa: Isa) -> TaskBody:
     if layout == "rows":
         return run_for_each_unit(_softmax_row(stored, isa), stored, isa)
     return for_each_unit(_softmax_columns(isa), layout, stored, isa)
+
+
+def build_log_sum_exp(stored: Storage, isa: Isa) -> TaskBody:
+    """Builds a thread's part of the logarithms of sums of powers of rows, to be compiled.
+
+    Args:
+        stored: the type of the tensors' elements.
+        isa: the instruction set that it is compiled for.
+    """
+    load_store, all_of = load_store_of(stored, isa), simd_of(isa).all_of
+    one, set_one, size = load_store.load_one, load_store.store_one, load_store.size
+    largest_of_row, sum_of_powers = _largest_of_row(stored, isa), _sum_of_powers(stored, isa)
+
+    @jit
+    def infinity_or_nan(p: GroupParameters, x: Any) -> Any:
+        result = _INFINITY
+        for outer in range(p.outer_size):
+            for at in range(p.entry_size):
+                value = one(x + outer * p.x_outer + at * size)
+                if value != value:
+                    result = value
+        return result
+
+    @jit
+    def unit(p: GroupParameters, x: Any, y: Any, left: Any) -> None:
+        largest, total = _LOWEST, 0.0
+        for outer in range(p.outer_size):
+            largest = max(largest, largest_of_row(x + outer * p.x_outer, p.entry_size))
+        if largest == _INFINITY:
+            set_one(y, infinity_or_nan(p, x))
+        else:
+            limit = _ZERO if largest == _LOWEST else largest  # their difference would be NaN
+            for outer in range(p.outer_size):
+                row = x + outer * p.x_outer
+                for first in range(0, p.entry_size, CHUNK):
+                    total += sum_of_powers(p, row + first * size, y, min(p.entry_size - first, CHUNK), all_of(limit))
+            set_one(y, np.float32(math.log(total) + np.float64(limit)))
+
+    return for_each_unit_in_place(unit, size, isa)
 
 
 def build_normalization(stored: Storage, isa: Isa) -> TaskBody:
