@@ -5,6 +5,7 @@ The fused function reads the sums before they are rounded, as the definition doe
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from dmlpy.description.enums import DataType
@@ -12,7 +13,7 @@ from dmlpy.devices.cpu.elementwise.plan import ElementwisePlan
 from dmlpy.devices.cpu.elementwise.program import Program, why_function_untranslated
 from dmlpy.devices.cpu.movement.plan import CONVERSIONS
 from dmlpy.devices.cpu.plans import best_plan
-from dmlpy.devices.cpu.tensor_copies import TensorCopiesPlan, dense
+from dmlpy.devices.cpu.tensor_copies import TensorCopiesPlan, copy_of, dense
 from dmlpy.operators.elementwise.math import ElementWiseIdentityDesc
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ class Float32CopyPlan(TensorCopiesPlan):
         function = getattr(desc, "fused_activation", None)
         self._epilogue = _epilogue_of(function, wide[_OUTPUT], desc.output_tensor)
         inner = best_plan(desc.replace(**wide, **({} if function is None else {"fused_activation": None})))
-        super().__init__(inner, desc, wide, CONVERSIONS, self._epilogue.temporary_size)
+        super().__init__(inner, desc, wide, partial(copy_of, kernel=CONVERSIONS), self._epilogue.temporary_size)
 
     def load(self) -> None:
         super().load()

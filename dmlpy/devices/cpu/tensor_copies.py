@@ -30,18 +30,23 @@ class TensorCopiesPlan(Plan):
         inner: the plan.
         desc: the checked desc of the tensors that are copied.
         copied: the tensors that are copied, by place, as the plan reads and writes them.
-        kernel: what copies inputs.
+        copy: gives the plan that copies an input from `source` to `target`, of a tensor and its copy.
         results_scratch: the bytes of scratch that `_write_result` needs.
     """
 
     def __init__(
-        self, inner: Plan, desc: OperatorDesc, copied: Mapping[str, TensorDesc], kernel: Kernel = COPIES, results_scratch: int = 0
+        self,
+        inner: Plan,
+        desc: OperatorDesc,
+        copied: Mapping[str, TensorDesc],
+        copy: Callable[[TensorDesc, TensorDesc], Plan],
+        results_scratch: int = 0,
     ) -> None:
         self._inner, tensors = inner, desc.tensors()
         self.constants, self.persistent_size = inner.constants, inner.persistent_size
         outputs = {slot.place for slot in desc.output_slots()}
         self._results = tuple(place for place in copied if place in outputs)
-        self._inputs = {place: _copy(tensors[place], own, kernel) for place, own in copied.items() if place not in outputs}
+        self._inputs = {place: copy(tensors[place], own) for place, own in copied.items() if place not in outputs}
         order = sorted(copied, key=lambda place: place in self.constants)  # the constants are not there in prepared launches
         sizes = [(place, (copied[place].span,), copied[place].data_type.numpy) for place in order]
         prepared = Layout([each for each in sizes if each[0] not in self.constants], _ALIGNMENT)
@@ -96,9 +101,9 @@ class LayoutCopiesPlan(TensorCopiesPlan):
     copies_layouts = True
 
     def __init__(self, inner: Plan, desc: OperatorDesc, copied: Mapping[str, TensorDesc]) -> None:
-        super().__init__(inner, desc, copied)
+        super().__init__(inner, desc, copied, copy_of)
         tensors = desc.tensors()
-        self._outputs = {place: _copy(copied[place], tensors[place], COPIES) for place in self._results}
+        self._outputs = {place: copy_of(copied[place], tensors[place]) for place in self._results}
 
     def describe(self) -> str:
         return f"{self._inner.describe()}\ncopied to another layout: {', '.join([*self._inputs, *self._outputs])}"
@@ -112,7 +117,7 @@ class LayoutCopiesPlan(TensorCopiesPlan):
         return self._outputs[place].bind({"source": source, "target": target}, 0, None)
 
 
-def _copy(source: TensorDesc, target: TensorDesc, kernel: Kernel) -> CopyPlan:
+def copy_of(source: TensorDesc, target: TensorDesc, kernel: Kernel = COPIES) -> CopyPlan:
     """The copy of a tensor's elements, each of which is written once where the target repeats it."""
     index = tuple(slice(0, 1) if step == 0 else slice(None) for step in target.element_strides)
     return CopyPlan([Copy(Elements.of("target", target)[index], Elements.of("source", source)[index])], kernel)

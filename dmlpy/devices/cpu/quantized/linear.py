@@ -80,8 +80,8 @@ _PIECE = 8192
 _WORK_OF_A_THREAD = 1 << 17
 """Elements that are worth waking another thread for."""
 _TILES_PER_THREAD = 4
-_IMPLIED = np.array([0, 128], np.uint8)
-"""The zero points that no tensor gives."""
+_IMPLIED = np.array([0, 8, 128], np.uint8)
+"""The zero points that no tensor gives: of signed integers, and of unsigned ones of 4 and 8 bits."""
 
 
 class ElementsPlan(PlanWithoutConstants):
@@ -128,7 +128,7 @@ class ElementsPlan(PlanWithoutConstants):
         self._tiles = min(self._units, self._threads * _TILES_PER_THREAD) if self._threads > 1 else 1
         self.temporary_size = self._threads * _PIECE if self._repeats_y else 0
         self._fixed = {"sizes": FixedArray(self._sizes), "strides": FixedArray(self._strides), "inner": FixedArray(self._inner)}
-        self._implied = BoundAddress(_IMPLIED.ctypes.data + [0, 128].index(zero_point), None)  # stays where it is
+        self._implied = BoundAddress(_IMPLIED.ctypes.data + _IMPLIED.tolist().index(zero_point), None)  # stays where it is
 
     def load(self) -> None:
         _ = ELEMENTS(self._operation, self._isa)

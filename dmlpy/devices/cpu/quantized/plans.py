@@ -29,12 +29,15 @@ from dmlpy.operators.quantized.products import (
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from dmlpy.description.descs import OperatorDesc
     from dmlpy.description.tensors import TensorDesc
     from dmlpy.devices.cpu.float32_copies import Float32CopyPlan
     from dmlpy.devices.cpu.pooling.byte_plan import QuantizedAveragePoolingPlan
     from dmlpy.devices.cpu.quantized.convolution import ByteConvolutionPlan
-    from dmlpy.devices.cpu.quantized.linear import DynamicPlan, Element, ElementsPlan
+    from dmlpy.devices.cpu.quantized.int4_plan import WidenedPlan
+    from dmlpy.devices.cpu.quantized.linear import Element, ElementsPlan
     from dmlpy.devices.cpu.quantized.matrix import ByteProductPlan
+    from dmlpy.devices.plan import Plan
 
 _BYTES = {DataType.UINT8, DataType.INT8}
 _OF_EACH_ROW = ("a_scale_tensor", "a_zero_point_tensor", "output_scale_tensor", "output_zero_point_tensor")
@@ -93,53 +96,69 @@ def average_pooling_plan(desc: QuantizedLinearAveragePoolingDesc) -> QuantizedAv
 
 
 @plan(ElementWiseQuantizeLinearDesc, ElementWiseDequantizeLinearDesc)
-def linear_plan(desc: ElementWiseQuantizeLinearDesc | ElementWiseDequantizeLinearDesc) -> ElementsPlan | str:
+def linear_plan(desc: ElementWiseQuantizeLinearDesc | ElementWiseDequantizeLinearDesc) -> ElementsPlan | WidenedPlan | str:
     """The plan of a scale and a zero point for each element, or the reason why there is none."""
     from dmlpy.devices.cpu.quantized.linear import Element
 
     assert desc.output_tensor is not None  # guaranteed by the check
     quantizes = isinstance(desc, ElementWiseQuantizeLinearDesc)
     roles = {"output": "output_tensor", "x": "input_tensor", "x scale": "scale_tensor", "x zero": "zero_point_tensor"}
-    return _elements_plan(Element.QUANTIZE if quantizes else Element.DEQUANTIZE, desc.tensors(), roles)
+    return _elements_plan(Element.QUANTIZE if quantizes else Element.DEQUANTIZE, desc, roles)
 
 
 @plan(ElementWiseQuantizedLinearAddDesc)
-def add_plan(desc: ElementWiseQuantizedLinearAddDesc) -> ElementsPlan | str:
+def add_plan(desc: ElementWiseQuantizedLinearAddDesc) -> ElementsPlan | WidenedPlan | str:
     """The plan of a quantized sum."""
     from dmlpy.devices.cpu.quantized.linear import Element
 
     roles = {"output": "output_tensor", "x": "a_tensor", "y": "b_tensor"}
     for role, name in (("x", "a"), ("y", "b"), ("output", "output")):
         roles |= {f"{role} scale": f"{name}_scale_tensor", f"{role} zero": f"{name}_zero_point_tensor"}
-    return _elements_plan(Element.ADD, desc.tensors(), roles)
+    return _elements_plan(Element.ADD, desc, roles)
 
 
 @plan(DynamicQuantizeLinearDesc)
 @on_copies()
-def dynamic_plan(desc: DynamicQuantizeLinearDesc) -> DynamicPlan | str:
+def dynamic_plan(desc: DynamicQuantizeLinearDesc) -> Plan | str:
     """The plan of a quantization with the input's range, or the reason why there is none."""
+    from dmlpy.devices.cpu.quantized.int4_plan import WidenedPlan, widened
     from dmlpy.devices.cpu.quantized.linear import DynamicPlan
 
+    if copied := widened(desc):
+        inner = dynamic_plan(desc.replace(**copied))
+        return inner if isinstance(inner, str) else WidenedPlan(inner, desc, copied)
     tensors = desc.tensors()
     if tensors["input_tensor"].data_type is not DataType.FLOAT32:
-        return "a compiled dynamic quantization is of FLOAT32"
+        return "a compiled dynamic quantization is of FLOAT32 or FLOAT16"
     if any(not tensors[name].is_packed for name in ("input_tensor", "output_tensor")):
         return "a compiled dynamic quantization needs contiguous tensors"
     return DynamicPlan(tensors)
 
 
 @plan(QuantizeDesc, DequantizeDesc)
-def quantization_plan(desc: QuantizeDesc | DequantizeDesc) -> ElementsPlan | str:
+def quantization_plan(desc: QuantizeDesc | DequantizeDesc) -> ElementsPlan | WidenedPlan | str:
     """The plan of scales and zero points for blocks of elements, or the reason why there is none."""
     from dmlpy.devices.cpu.quantized.linear import Element
 
     roles = {"output": "output_tensor", "x": "input_tensor", "x scale": "quantization_tensors[0]", "x zero": "quantization_tensors[1]"}
     quantizes = isinstance(desc, QuantizeDesc)
-    return _elements_plan(Element.QUANTIZE if quantizes else Element.DEQUANTIZE, desc.tensors(), roles, desc.implied_zero_point)
+    return _elements_plan(Element.QUANTIZE if quantizes else Element.DEQUANTIZE, desc, roles, desc.implied_zero_point)
 
 
 def _elements_plan(
-    operation: Element, tensors: Mapping[str, TensorDesc], roles: Mapping[str, str], zero_point: int = 0
+    operation: Element, desc: OperatorDesc, roles: Mapping[str, str], zero_point: int = 0
+) -> ElementsPlan | WidenedPlan | str:
+    from dmlpy.devices.cpu.quantized.int4_plan import WidenedPlan, widened
+
+    copied, tensors = widened(desc), desc.tensors()
+    if not copied or tensors[roles["output"]].data_type.bits == 4:
+        return _plan_of_tensors(operation, tensors, roles, zero_point)
+    inner = _plan_of_tensors(operation, {**tensors, **copied}, roles, zero_point)
+    return inner if isinstance(inner, str) else WidenedPlan(inner, desc, copied)
+
+
+def _plan_of_tensors(
+    operation: Element, tensors: Mapping[str, TensorDesc], roles: Mapping[str, str], zero_point: int
 ) -> ElementsPlan | str:
     from dmlpy.devices.cpu.quantized.linear import ElementsPlan
 
