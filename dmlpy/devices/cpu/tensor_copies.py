@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -164,9 +165,9 @@ def layout_copies_plan(
 def _layouts(innermost: Collection[int]) -> Iterator[Callable[[TensorDesc], TensorDesc]]:
     """Layouts to which tensors are copied: packed, or with some dimensions innermost; first such that what is repeated stays so."""
     for repeats in (True, False):
-        yield lambda tensor, repeats=repeats: dense(tensor, repeats=repeats)
+        yield partial(dense, repeats=repeats)
         if innermost:
-            yield lambda tensor, repeats=repeats: dense(tensor, innermost, repeats=repeats)
+            yield partial(dense, innermost=innermost, repeats=repeats)
 
 
 def dense(tensor: TensorDesc, innermost: Collection[int] = (), *, repeats: bool = True) -> TensorDesc:

@@ -26,7 +26,7 @@ plan(*FUNCTIONS, derived=False)(elementwise_plan)
 
 def _axes_of(desc: RowActivationDesc | AxesActivationDesc) -> set[int]:
     """The dimensions of a group."""
-    return set(desc.axes) if isinstance(desc, AxesActivationDesc) else {desc.input_tensor.dimension_count - 1}
+    return set(desc.axes) if isinstance(desc, AxesActivationDesc) else {desc.tensors()["input_tensor"].dimension_count - 1}
 
 
 @plan(ActivationSoftmaxDesc, ActivationSoftmax1Desc, ActivationLogSoftmaxDesc, ActivationLogSoftmax1Desc)

@@ -10,13 +10,13 @@ from dmlpy.devices.cpu.plans import on_copies, plan
 from dmlpy.operators.resampling import ForwardResampleDesc, ResampleGradientDesc, Upsample2DDesc, ValueScale2DDesc
 
 if TYPE_CHECKING:
-    from dmlpy.devices.cpu.movement.plan import CopyPlan
     from dmlpy.devices.cpu.quantized.float_plan import ByteFloatsPlan
     from dmlpy.devices.cpu.resampling.plan import ResamplingPlan, ValueScalePlan
+    from dmlpy.devices.plan import Plan
 
 
 @plan(Upsample2DDesc)
-def upsample_plan(desc: Upsample2DDesc) -> CopyPlan | ResamplingPlan | ByteFloatsPlan | str:
+def upsample_plan(desc: Upsample2DDesc) -> Plan | str:
     """The plan for a checked desc, or the reason why there is none."""
     if desc.interpolation_mode is InterpolationMode.NEAREST_NEIGHBOR:
         return copy_plan(desc, "upsample_copies")
