@@ -81,6 +81,9 @@ DESCS: dict[str, Any] = {
         input_tensor=tensor(t, 2, 3, 9, 6), block_size=3, order="COLUMN_ROW_DEPTH"
     ).with_outputs("output_tensor"),
     "columns": lambda t: dml.UnfoldDesc(input_tensor=tensor(t, 2, 3, 5, 6), **_COLUMNS).with_outputs("output_tensor"),
+    "columns of more dimensions": lambda t: dml.UnfoldDesc(
+        input_tensor=tensor(t, 2, 3, 5, 6), output_tensor=tensor(t, 1, 1, 2, 18, 18), **_COLUMNS
+    ),
     "enlarged": lambda t: dml.Upsample2DDesc(
         input_tensor=tensor(t, 2, 3, 4, 5), scale_size={"width": 3, "height": 2}, interpolation_mode="NEAREST_NEIGHBOR"
     ).with_outputs("output_tensor"),
@@ -106,7 +109,7 @@ def strided(memory: Array, desc: dml.TensorDesc) -> Array:
     return np.lib.stride_tricks.as_strided(memory, desc.sizes, [step * memory.itemsize for step in desc.element_strides])
 
 
-OF_FLOATS = {"activation", "columns", "enlarged"}
+OF_FLOATS = {"activation", "columns", "columns of more dimensions", "enlarged"}
 """Those whose operators take no other types."""
 ROWS = [(name, data_type) for name in DESCS for data_type in WIDTHS if name not in OF_FLOATS or data_type in ("FLOAT16", "FLOAT32")]
 

@@ -13,8 +13,10 @@ from dmlpy.operators.movement.slicing import Padding1Desc, slice_index, window_i
 from dmlpy.reference.conversion import of_float, of_scalar
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from dmlpy.operators.generation import FillValueConstantDesc
-    from dmlpy.operators.movement.blocks import BlockSizeDesc, UnfoldDesc
+    from dmlpy.operators.movement.blocks import BlockSizeDesc, FoldDesc, UnfoldDesc
     from dmlpy.operators.movement.copy import JoinDesc, SplitDesc, TileDesc
     from dmlpy.operators.movement.slicing import PaddingDesc, Slice1Desc, SliceDesc, SliceGradDesc
     from dmlpy.operators.resampling import Upsample2DDesc
@@ -196,12 +198,16 @@ def unfold_copies(desc: UnfoldDesc) -> list[Copy]:
     """A copy for each element of the window; zeros where it is outside of the image."""
     assert desc.output_tensor is not None
     target, source = Elements.of("output_tensor", desc.output_tensor), Elements.of("input_tensor", desc.input_tensor)
-    spatial = desc.input_tensor.sizes[2:]
-    rows = list(zip(spatial, desc.start_padding, desc.end_padding, desc.window_sizes, desc.dilations, desc.strides, strict=True))
+    fills = [fill_of(target, 0)] if any(desc.start_padding) or any(desc.end_padding) else []
+    return [*fills, *(copy_of(to, of) for to, of in window_parts(desc, target, source))]
+
+
+def window_parts(desc: UnfoldDesc | FoldDesc, columns: Elements, image: Elements) -> Iterator[tuple[Elements, Elements]]:
+    """For each element of the window that is somewhere inside of the image the elements of all columns, and those of the image."""
+    rows = list(zip(image.shape[2:], desc.start_padding, desc.end_padding, desc.window_sizes, desc.dilations, desc.strides, strict=True))
     positions = [(size + start + end - (window - 1) * dilation - 1) // stride + 1 for size, start, end, window, dilation, stride in rows]
-    columns = target.split_axis(2, positions)
-    columns = columns.split_axis(1, (desc.input_tensor.sizes[1], *desc.window_sizes))
-    copies = [fill_of(target, 0)] if any(desc.start_padding) or any(desc.end_padding) else []
+    columns = columns[(0,) * (len(columns.shape) - 3)].split_axis(2, positions)
+    columns = columns.split_axis(1, (image.shape[1], *desc.window_sizes))
     for taps in product(*(range(window) for window in desc.window_sizes)):
         to_index, of_index = [], []
         for tap, count, (size, start, _, _, dilation, stride) in zip(taps, positions, rows, strict=True):
@@ -213,5 +219,4 @@ def unfold_copies(desc: UnfoldDesc) -> list[Copy]:
         of_taps: tuple[int | slice, ...] = (slice(None), slice(None), *taps, *to_index)
         to = columns[of_taps]
         if to.size:
-            copies.append(copy_of(to, source[(slice(None), slice(None), *of_index)]))
-    return copies
+            yield to, image[(slice(None), slice(None), *of_index)]
