@@ -9,6 +9,7 @@ import pytest
 
 import dmlpy as dml
 from tests.support.operators.layout_runs import failures_in_layouts, run
+from tests.support.tolerance import assert_close
 
 pytest.importorskip("llvmlite")
 
@@ -154,6 +155,45 @@ def test_margins_of_many_runs_are_numpys() -> None:
     desc = _padding("REFLECTION", (40, 40, 0), (40, 40, 0), 2, 2, 5)("FLOAT32")
     assert "more than 512 copies" in str(compiled_plan(desc))
     assert copies.count_padding_copies(desc) >= len(copies.padding_copies(desc))
+
+
+# sums of columns
+
+# the sizes and strides of columns and image, and members
+_SMALL: dict[str, Any] = {"window_sizes": (1, 1), "strides": (1, 1), "dilations": (1, 1), "start_padding": (0, 0), "end_padding": (0, 0)}
+FOLDS: dict[str, tuple[Any, Any, dict[str, Any]]] = {
+    "overlapping": (((2, 27, 81), None), ((2, 3, 9, 9), None), {"window_sizes": (3, 3), "start_padding": (1, 1), "end_padding": (1, 1)}),
+    "apart": (((1, 18, 6), None), ((1, 3, 11, 8), None), {"window_sizes": (3, 2), "strides": (4, 4)}),
+    "dilated, mostly outside": (((2, 18, 18), None), ((2, 3, 5, 6), None), _COLUMNS),
+    "gaps, and channels last": (((2, 18, 18), (600, 30, 1)), ((2, 3, 5, 6), (90, 1, 18, 3)), _COLUMNS),
+    "repeated columns": (((2, 18, 18), (0, 18, 1)), ((2, 3, 5, 6), None), _COLUMNS),
+    "columns of more dimensions": (((1, 1, 2, 18, 18), None), ((2, 3, 5, 6), None), _COLUMNS),
+    "one dimension": (
+        ((2, 6, 7), None),
+        ((2, 2, 9), None),
+        {"window_sizes": (3,), "strides": (1,), "dilations": (1,), "start_padding": (0,), "end_padding": (0,)},
+    ),
+}
+
+
+@pytest.mark.parametrize("data_type", ["FLOAT32", "FLOAT16"])
+@pytest.mark.parametrize("name", FOLDS)
+def test_sums_of_columns(name: str, data_type: str) -> None:
+    """Those of FLOAT16 are rounded once."""
+    (of_columns, column_strides), (of_image, image_strides), members = FOLDS[name]
+    columns, image = tensor(data_type, *of_columns, strides=column_strides), tensor(data_type, *of_image, strides=image_strides)
+    desc = dml.FoldDesc(input_tensor=columns, output_tensor=image, **{**_SMALL, **members})
+    x = np.random.default_rng(3).normal(loc=1.0, size=of_columns).astype(data_type.lower())
+    given = {"input_tensor": np.broadcast_to(x[:1], of_columns) if column_strides and not column_strides[0] else x}
+    assert not isinstance(compiled_plan(desc), str)
+    expected = np.asarray(dml.reference(desc, given).output_tensor)
+    assert_close(run(desc, given, "cpu")["output_tensor"], expected, np.dtype(data_type.lower()), terms=9)
+
+
+def test_sums_of_large_windows_are_numpys() -> None:
+    members = {**_SMALL, "window_sizes": (5, 13)}
+    desc = dml.FoldDesc(input_tensor=tensor("FLOAT32", 1, 65, 1), output_tensor=tensor("FLOAT32", 1, 1, 5, 13), **members)
+    assert compiled_plan(desc) == "the window has more than 64 elements"
 
 
 # conversions

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 from dmlpy.description.enums import DataType
@@ -15,13 +16,17 @@ if TYPE_CHECKING:
     from dmlpy.description.descs import OperatorDesc
     from dmlpy.description.tensors import TensorDesc
     from dmlpy.devices.cpu.elementwise.integer_plan import ChoicePlan, ContiguousPlan, RowsPlan, SmallPlan
+    from dmlpy.devices.cpu.float32_copies import Float32CopyPlan
+    from dmlpy.devices.cpu.movement.fold_plan import FoldPlan
     from dmlpy.devices.cpu.movement.plan import CopyPlan, ReversalPlan
-    from dmlpy.operators.movement.blocks import DepthToSpaceBaseDesc, SpaceToDepthBaseDesc, UnfoldDesc
+    from dmlpy.operators.movement.blocks import DepthToSpaceBaseDesc, FoldDesc, SpaceToDepthBaseDesc, UnfoldDesc
 
 _BLOCKS = "dmlpy.operators.movement.blocks"
 
 _MOST_COPIES = 512
 """The most copies of a plan: each takes some time on its own."""
+_MOST_SUMS = 64
+"""The most elements of a window of FOLD, each of which is a launch of its own."""
 _FEWEST_CAST = 1 << 11
 """The elements of a conversion from or to integers that are worth a kernel of its own."""
 _CONVERTED = {DataType.FLOAT16, DataType.FLOAT32}
@@ -132,8 +137,16 @@ def space_plan(desc: DepthToSpaceBaseDesc | SpaceToDepthBaseDesc) -> CopyPlan | 
     return copy_plan(desc, "space_copies")
 
 
+@plan(f"{_BLOCKS}:FoldDesc")
+def fold_plan(desc: FoldDesc) -> FoldPlan | Float32CopyPlan | str:
+    from dmlpy.devices.cpu.float32_copies import Float32CopyPlan
+    from dmlpy.devices.cpu.movement.fold_plan import FoldPlan
+
+    if prod(desc.window_sizes) > _MOST_SUMS:
+        return f"the window has more than {_MOST_SUMS} elements"
+    return FoldPlan(desc) if desc.input_tensor.data_type is DataType.FLOAT32 else Float32CopyPlan(desc)
+
+
 @plan(f"{_BLOCKS}:UnfoldDesc")
 def unfold_plan(desc: UnfoldDesc) -> CopyPlan | str:
-    from math import prod
-
     return copy_plan(desc, "unfold_copies", count=1 + prod(desc.window_sizes))
