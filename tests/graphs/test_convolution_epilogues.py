@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -59,6 +59,7 @@ class Case:
         fused: the names of the nodes that it takes.
         dtype: the type of all tensors.
         groups: of channels.
+        normalized: whether a batch normalization comes before it.
     """
 
     input: tuple[int, ...]
@@ -67,6 +68,7 @@ class Case:
     fused: tuple[str, ...] = ("end",)
     dtype: str = "FLOAT32"
     groups: int = 1
+    normalized: bool = False
 
     def graph(self, **members: Any) -> dml.Graph:
         return network(self, self.node, **members)
@@ -81,7 +83,11 @@ def network(case: Case, node: Node, **members: Any) -> dml.Graph:
     own = {"filter_tensor": weight("w", *case.filter), "bias_tensor": weight("b", 1, case.filter[0], 1, 1), "group_count": case.groups}
     own |= {"strides": (1, 1), "dilations": (1, 1), "start_padding": (halo, halo), "end_padding": (halo, halo), "output_padding": (0, 0)}
     x = g.input("x", dml.TensorDesc(data_type=case.dtype, sizes=case.input))
-    g.output("y", node(g, g.add(dml.ConvolutionDesc, "convolution", input_tensor=x, **own | members)))
+    y = g.add(dml.ConvolutionDesc, "convolution", input_tensor=x, **own | members)
+    if case.normalized:
+        statistics = {f"{name}_tensor": weight(name, 1, case.filter[0], 1, 1) for name in ("mean", "variance", "scale", "bias")}
+        y = g.add(dml.BatchNormalizationDesc, "norm", input_tensor=y, **statistics, spatial=True, epsilon=1e-3)
+    g.output("y", node(g, y))
     return g.build()
 
 
@@ -95,7 +101,7 @@ def arrays(compiled: dml.CompiledGraph) -> dict[str, Any]:
     for name, desc in compiled.inputs.items():
         memory = np.zeros(desc.span, desc.data_type.numpy)
         found[name] = np.lib.stride_tricks.as_strided(memory, desc.sizes, desc.numpy_strides())
-        found[name][...] = rng.normal(size=desc.sizes)
+        found[name][...] = rng.uniform(0.5, 2.0, desc.sizes) if name == "variance" else rng.normal(size=desc.sizes)
     return found
 
 
@@ -113,6 +119,25 @@ CASES = {
     "halves, a sum": Case((1, 5, 11, 19), (21, 5, 3, 3), added_and_clipped, dtype="FLOAT16"),
     "halves of a narrow image, a sum": Case((2, 24, 5, 6), (40, 24, 3, 3), added, dtype="FLOAT16"),
 }
+
+
+NORMALIZED = {
+    "a sum": Case((1, 5, 11, 19), (21, 5, 3, 3), added, ("norm", "end"), normalized=True),
+    "a clipped sum of a narrow image": Case((2, 24, 5, 6), (40, 24, 3, 3), added_and_clipped, ("norm", "end"), normalized=True),
+    "depthwise": Case((2, 6, 9, 37), (6, 1, 3, 3), hard_swish, ("norm", "end"), groups=6, normalized=True),
+    "halves": Case((1, 5, 11, 19), (21, 5, 3, 3), by_sigmoid, ("norm", "factor", "end"), "FLOAT16", normalized=True),
+    "halves, a sum": Case((2, 24, 5, 6), (40, 24, 3, 3), added_and_clipped, ("norm", "end"), "FLOAT16", normalized=True),
+}
+
+
+@pytest.mark.parametrize("name", NORMALIZED)
+def test_epilogues_run_behind_batch_normalizations(name: str) -> None:
+    case = NORMALIZED[name]
+    whole, wide = (dml.compile(own.graph(), device) for own, device in ((case, "cpu"), (replace(case, dtype="FLOAT32"), "numpy")))
+    assert whole.explain_plan().fused == {"convolution": case.fused}
+    given = arrays(whole)
+    expected = results(wide, {name: array.astype(np.float32) for name, array in given.items()}).astype(np.float64)
+    assert_close(results(whole, given), expected, given["x"].dtype.type, terms=int(np.prod(case.filter[1:])))
 
 
 @pytest.mark.parametrize("name", CASES)

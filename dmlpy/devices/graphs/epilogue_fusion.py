@@ -5,7 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from dmlpy.devices.graphs.activation_fusion import OUTPUT, Fusion, output_of_whole, replace_fused
-from dmlpy.devices.graphs.fused_convolution_descs import EpilogueConvolutionDesc
+from dmlpy.devices.graphs.fused_convolution_descs import (
+    EpilogueConvolutionDesc,
+    NormalizedConvolutionDesc,
+    NormalizedEpilogueConvolutionDesc,
+)
 from dmlpy.messages.problems import CompileError, DescError, DeviceError
 from dmlpy.operators.activation import (
     ActivationHardSigmoidDesc,
@@ -24,6 +28,11 @@ if TYPE_CHECKING:
     from dmlpy.devices.graphs.ir import GraphIR, Source
     from dmlpy.devices.operator import CompiledOperator
 
+_WHOLES: dict[type[OperatorDesc], type[EpilogueConvolutionDesc]] = {
+    ConvolutionDesc: EpilogueConvolutionDesc,
+    NormalizedConvolutionDesc: NormalizedEpilogueConvolutionDesc,
+}
+"""The convolutions that take an epilogue, and what they are with it."""
 _OPERANDS = ("a_tensor", "b_tensor"), ("b_tensor", "a_tensor")
 
 
@@ -31,7 +40,8 @@ def fuse_epilogues(ir: GraphIR, compile_node: Callable[[OperatorDesc], CompiledO
     """The IR with epilogues in the convolutions and matrix products whose results they alone read, if a device computes them in one pass.
 
     An epilogue of a convolution is SWISH, HARD_SWISH, a MULTIPLY of the result by its SIGMOID or HARD_SIGMOID, or an ADD of a tensor of the
-    same layout; that of a matrix product without C is an ADD, whose other tensor becomes C.
+    same layout, also behind a batch normalization that the convolution has; that of a matrix product without C is an ADD, whose other
+    tensor becomes C.
 
     Args:
         ir: a graph's, with its activations fused.
@@ -105,7 +115,9 @@ def _into_convolution(
     writer, desc = source[0], ir.operators[index]
     convolution = None if writer is None else ir.operators.get(writer)
     tensors, readers = desc.tensors(), {index, *([] if between is None else [between])}
-    if writer is None or type(convolution) is not ConvolutionDesc or convolution.fused_activation is not None or source in ir.given:
+    if writer is None or not isinstance(convolution, ConvolutionDesc) or type(convolution) not in _WHOLES or source in ir.given:
+        return
+    if convolution.fused_activation is not None:
         return
     if {node for node, _ in ir.readers[source]} != readers or len(ir.readers[source]) != len(readers):
         return
@@ -124,7 +136,7 @@ def _into_convolution(
         members = {**members, "added_tensor": other}
     own = {name: getattr(convolution, name) for name in type(convolution).model_fields}
     try:
-        whole = EpilogueConvolutionDesc(**own | {OUTPUT: output} | members)
+        whole = _WHOLES[type(convolution)](**own | {OUTPUT: output} | members)
     except DescError:
         return
     moved = {} if added is None else {added: "added_tensor"}

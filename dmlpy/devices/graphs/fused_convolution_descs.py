@@ -59,3 +59,14 @@ class EpilogueConvolutionDesc(ConvolutionDesc):
 
     beta: Float = default(0.0)
     """The line where x is 0."""
+
+
+class NormalizedEpilogueConvolutionDesc(EpilogueConvolutionDesc, NormalizedConvolutionDesc):
+    """A convolution whose result is first normalized, as that of `NormalizedConvolutionDesc`, and then has an epilogue.
+
+    Graphs create it from their nodes; DirectML has no such operator. A device without a plan for it runs the nodes separately.
+    """
+
+    c_name = "convolution with batch normalization and an epilogue"
+    is_extension = True
+    formula = f"{EpilogueConvolutionDesc.formula} of the normalized convolution"
