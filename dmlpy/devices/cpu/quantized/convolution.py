@@ -30,7 +30,7 @@ from dmlpy.devices.cpu.quantized.tiling import (
     ChannelTiling,
     RowTiling,
 )
-from dmlpy.devices.cpu.thread_pool import TaskLaunch
+from dmlpy.devices.cpu.thread_pool import TaskLaunch, Threads
 from dmlpy.devices.host.threads import available_threads
 from dmlpy.devices.plan import Launch, Layout, Plan, Pointers, in_order, packing_of
 
@@ -56,18 +56,18 @@ class ByteConvolutionPlan(Plan):
         self._desc, self._tensors, self._isa = desc, desc.tensors(), host_byte_isa()
         self._geometry = geometry = ByteGeometry.of(desc)
         output = self._tensors["output_tensor"]
-        self._threads = max(1, min(available_threads(), geometry.multiplications // _WORK_OF_A_THREAD))
+        self._threads = Threads.of(available_threads(), geometry.multiplications, _WORK_OF_A_THREAD)
         kind = output_of(output.data_type)
-        planes = PlaneTiling.of(geometry, output.data_type.numpy.itemsize, self._threads, self._isa)
+        planes = PlaneTiling.of(geometry, output.data_type.numpy.itemsize, self._threads.most, self._isa)
         self._tiling: PlaneTiling | ChannelTiling | RowTiling
         if planes is not None:
             self._tiling = planes
             self._kernel: tuple[Any, ...] = (DEPTHWISE_PLANES, kind, planes.quads, planes.orders, self._isa)
         elif geometry.is_depthwise:
-            self._tiling = RowTiling(geometry, self._threads, self._isa)
+            self._tiling = RowTiling(geometry, self._threads.most, self._isa)
             self._kernel = (DEPTHWISE, kind, geometry.strides[1], self._isa)
         else:
-            self._tiling = ChannelTiling(geometry, self._threads, self._isa)
+            self._tiling = ChannelTiling(geometry, self._threads.most, self._isa)
             self._kernel = (CONVOLUTION, kind, self._isa)
         self._filters = geometry.groups * geometry.filters
         self._packed = Layout(
@@ -88,7 +88,7 @@ class ByteConvolutionPlan(Plan):
             ],
             ALIGNMENT,
         )
-        self.prepared_temporary_size = self._terms_of.size + self._threads * self._tiling.scratch_size
+        self.prepared_temporary_size = self._terms_of.size + self._threads.most * self._tiling.scratch_size
         self.temporary_size = self.prepared_temporary_size + self.persistent_size
 
     def load(self) -> None:
@@ -96,10 +96,9 @@ class ByteConvolutionPlan(Plan):
         _ = kernel(*choices), TERMS()
 
     def describe(self) -> str:
-        threads = f"{self._threads} thread{'s' * (self._threads > 1)}"
         return "\n".join(
             [
-                f"compiled by LLVM, sums of 32 bits by {self._isa.dot} on {threads}; {self._tiling.tiles} tile(s)",
+                f"compiled by LLVM, sums of 32 bits by {self._isa.dot} on {self._threads}; {self._tiling.tiles} tile(s)",
                 self._tiling.describe(),
                 "filter_tensor: packed as signed bytes",
             ]

@@ -13,7 +13,7 @@ from dmlpy.devices.cpu.isa import FLOAT_BYTES
 from dmlpy.devices.cpu.jit import Kernel
 from dmlpy.devices.cpu.quantized.products import host_byte_isa, is_signed
 from dmlpy.devices.cpu.structs import Address, Bytes, Count, CountedParameters, FixedArray, Flag, UnitParameters, field
-from dmlpy.devices.cpu.thread_pool import TaskLaunch
+from dmlpy.devices.cpu.thread_pool import TaskLaunch, Threads
 from dmlpy.devices.host.threads import available_threads
 from dmlpy.devices.plan import BoundAddress, Launch, PlanWithoutConstants, Pointers
 
@@ -124,9 +124,9 @@ class ElementsPlan(PlanWithoutConstants):
         self._inner, self._strides = np.ascontiguousarray(steps[:, 0]), np.ascontiguousarray(steps[:, 1:])
         self._pieces = ceil(self._count / _PIECE)
         self._units = self._pieces * prod(axis.size for axis in axes)
-        self._threads = max(1, min(available_threads(), prod(sizes) // _WORK_OF_A_THREAD))
-        self._tiles = min(self._units, self._threads * _TILES_PER_THREAD) if self._threads > 1 else 1
-        self.temporary_size = self._threads * _PIECE if self._repeats_y else 0
+        self._threads = Threads.of(available_threads(), prod(sizes), _WORK_OF_A_THREAD)
+        self._tiles = min(self._units, self._threads.tiles(_TILES_PER_THREAD))
+        self.temporary_size = self._threads.most * _PIECE if self._repeats_y else 0
         self._fixed = {"sizes": FixedArray(self._sizes), "strides": FixedArray(self._strides), "inner": FixedArray(self._inner)}
         self._implied = BoundAddress(_IMPLIED.ctypes.data + _IMPLIED.tolist().index(zero_point), None)  # stays where it is
 
@@ -134,8 +134,7 @@ class ElementsPlan(PlanWithoutConstants):
         _ = ELEMENTS(self._operation, self._isa)
 
     def describe(self) -> str:
-        threads = f"{self._threads} thread{'s' * (self._threads > 1)}"
-        return f"compiled by LLVM, float32 arithmetic on {threads}; vectors of {self._isa.lanes} elements"
+        return f"compiled by LLVM, float32 arithmetic on {self._threads}; vectors of {self._isa.lanes} elements"
 
     def bind(self, tensors: Pointers, temporary: int, persistent: int | None) -> Launch:
         places = [tensors[self._tensors[role][0]] if role in self._tensors else self._implied for role in _ROLES]

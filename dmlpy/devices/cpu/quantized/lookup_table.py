@@ -12,7 +12,7 @@ from dmlpy.devices.cpu.jit import Kernel
 from dmlpy.devices.cpu.plans import best_plan
 from dmlpy.devices.cpu.quantized.products import host_byte_isa
 from dmlpy.devices.cpu.structs import Address, Count, FixedArray, UnitParameters, field
-from dmlpy.devices.cpu.thread_pool import TaskLaunch
+from dmlpy.devices.cpu.thread_pool import TaskLaunch, Threads
 from dmlpy.devices.graphs.lookup_table_desc import ENTRIES
 from dmlpy.devices.host.threads import available_threads
 from dmlpy.devices.plan import Launch, Plan, Pointers, in_order
@@ -88,8 +88,8 @@ class LookupTablePlan(Plan):
         self._steps = FixedArray.of_rows([(axis.size, *axis.strides) for axis in reversed(outer)])
         self._pieces = -(-count // _PIECE)
         self._units = self._pieces * prod(axis.size for axis in outer)
-        self._threads = max(1, min(available_threads(), desc.output_tensor.element_count // _WORK_OF_A_THREAD))
-        self._tiles = min(self._units, self._threads * _TILES_PER_THREAD) if self._threads > 1 else 1
+        self._threads = Threads.of(available_threads(), desc.output_tensor.element_count, _WORK_OF_A_THREAD)
+        self._tiles = min(self._units, self._threads.tiles(_TILES_PER_THREAD))
 
     def load(self) -> None:
         _ = LOOKUPS(self._isa)
@@ -97,9 +97,9 @@ class LookupTablePlan(Plan):
             plan.load()
 
     def describe(self) -> str:
-        threads, tables = f"{self._threads} thread{'s' * (self._threads > 1)}", f"{self._tables} table{'s' * (self._tables > 1)}"
+        tables = f"{self._tables} table{'s' * (self._tables > 1)}"
         names = " - ".join(type(operator).short_name() for operator in self._operators)
-        return f"compiled by LLVM, lookups on {threads}; {tables} of {ENTRIES} bytes hold all results of {names}"
+        return f"compiled by LLVM, lookups on {self._threads}; {tables} of {ENTRIES} bytes hold all results of {names}"
 
     @property
     def packing(self) -> Hashable:

@@ -25,7 +25,7 @@ from dmlpy.devices.cpu.quantized.products import (
     terms_launch,
 )
 from dmlpy.devices.cpu.structs import Address, Bytes, Count, CountedParameters, FixedArray, field
-from dmlpy.devices.cpu.thread_pool import TaskLaunch
+from dmlpy.devices.cpu.thread_pool import TaskLaunch, Threads
 from dmlpy.devices.host.threads import available_threads
 from dmlpy.devices.plan import Launch, Layout, Plan, Pointers, in_order, packing_of
 
@@ -137,27 +137,26 @@ class ByteProductPlan(Plan):
             ALIGNMENT,
         )
         self.persistent_size = self._packed.size
-        most = prod(self._batch) * rows * columns * self._terms // _WORK_OF_A_THREAD
-        self._threads = max(1, min(available_threads(), most))
-        wanted = ceil((_TILES_PER_THREAD * self._threads if self._threads > 1 else 1) / prod(self._batch))
+        multiplications = prod(self._batch) * rows * columns * self._terms
+        self._threads = Threads.of(available_threads(), multiplications, _WORK_OF_A_THREAD)
+        wanted = ceil(self._threads.tiles(_TILES_PER_THREAD) / prod(self._batch))
         self._chunk_rows = max(block, min(_CHUNK_ROWS, ceil(rows / wanted / block) * block))
         self._row_chunks = ceil(rows / self._chunk_rows)
         self._panel_splits = min(self._panels, ceil(wanted / self._row_chunks))
         self._terms_of = Layout(term_arrays(rows, self._panels * width), ALIGNMENT)
         self._scratch_size = aligned((block + 2) * width * 4 + self._chunk_rows * (8 + self._quads * self._isa.factor_bytes))
-        self.prepared_temporary_size = self._terms_of.size + self._threads * self._scratch_size
+        self.prepared_temporary_size = self._terms_of.size + self._threads.most * self._scratch_size
         self.temporary_size = self.prepared_temporary_size + self.persistent_size
 
     def load(self) -> None:
         _ = PRODUCT(self._output, self._isa), PACKING(self._isa), TERMS()
 
     def describe(self) -> str:
-        threads = f"{self._threads} thread{'s' * (self._threads > 1)}"
         tiles = prod(self._batch) * self._row_chunks * self._panel_splits
         block, vectors = self._isa.block
         return "\n".join(
             [
-                f"compiled by LLVM, sums of 32 bits by {self._isa.dot} on {threads}; {tiles} tile(s)",
+                f"compiled by LLVM, sums of 32 bits by {self._isa.dot} on {self._threads}; {tiles} tile(s)",
                 f"sums in registers: {block} rows of {vectors} vectors of {self._isa.lanes} columns",
                 f"b_tensor: {self._panels} panel(s), packed",
             ]
@@ -170,7 +169,7 @@ class ByteProductPlan(Plan):
     def pack(self, constants: Pointers, persistent: int) -> Launch:
         outer, inner, row, column = matrix_strides(self._desc.b_tensor)
         pointers, tiles = self._packed.pointers(persistent), prod(self._entries) * self._panels
-        threads = max(1, min(available_threads(), self.persistent_size // _BYTES_OF_A_THREAD))
+        threads = Threads.of(available_threads(), self.persistent_size, _BYTES_OF_A_THREAD)
         parameters = BytePackingParameters.bound(
             {
                 "tiles": tiles,
