@@ -86,6 +86,8 @@ _OF_BITS: dict[Code, Callable[[Any, Any], Any]] = {
 """The instructions that on elements of 2 bytes need no floats: what they make of their bits."""
 _UNROLLED = frozenset({Code.EXP, Code.SIGMOID, Code.SILU})
 """The instructions whose loops are unrolled: their formulas take many numbers, which several vectors then share."""
+_UNROLLED_NARROW = _UNROLLED | {Code.ADD, Code.MULTIPLY, Code.LINEAR}
+"""Those of kernels with elements of 2 bytes, where each turn of a loop finds out which operands have such."""
 _UNROLL = 4
 """Vectors that a turn of an unrolled loop computes."""
 
@@ -112,11 +114,12 @@ def computation(narrow: IrLoadStore | None, stored: Storage, isa: Isa) -> Any:
             math = SimdMath(builder, simd)
             own = HalfFunctions if stored == "float16" else Functions
             formulas = _formulas(math, builder) | own(math, builder).formulas()
+            unrolled = _UNROLLED if narrow is None else _UNROLLED_NARROW
             for number, formula in formulas.items():
                 block = builder.append_basic_block(number.name)
                 choice.add_case(ADDRESS(number), block)
                 builder.position_at_end(block)
-                if number in _UNROLLED:
+                if number in unrolled:
                     first = _unrolled_loop(builder, simd, operands, count, formula, constants)
                 elif number in _OF_BITS and narrow is not None and narrow.size == 2:
                     first = _loop_on_bits(builder, simd, formats, (result, x, count), _OF_BITS[number])
@@ -155,32 +158,35 @@ class _Operand:
         """The address of an element."""
         return self._builder.add(self._address, self._builder.mul(at, self._size))
 
-    def load(self, place: Any, left: Any = None) -> Any:
-        """Loads the vector at an address, or its first `left` lanes."""
+    def load(self, places: Sequence[Any], left: Any = None) -> list[Any]:
+        """Loads the vectors at some addresses, or their first `left` lanes."""
 
-        def load(own: IrLoadStore) -> Any:
-            return own.load(self._builder, place) if left is None else own.load_first(self._builder, place, left)
+        def load(own: IrLoadStore) -> list[Any]:
+            return [own.load(self._builder, at) if left is None else own.load_first(self._builder, at, left) for at in places]
 
         if self._narrow is None:
             return load(self._floats)
         with self._builder.if_else(self._is_narrow) as (as_narrow, as_floats):
             with as_narrow:
-                short, after_short = load(self._narrow), self._builder.block
+                shorts, after_short = load(self._narrow), self._builder.block
             with as_floats:
-                whole, after_whole = load(self._floats), self._builder.block
-        value = self._builder.phi(whole.type)
-        value.add_incoming(short, after_short)
-        value.add_incoming(whole, after_whole)
-        return value
+                wholes, after_whole = load(self._floats), self._builder.block
+        values = []
+        for short, whole in zip(shorts, wholes, strict=True):
+            values.append(value := self._builder.phi(whole.type))
+            value.add_incoming(short, after_short)
+            value.add_incoming(whole, after_whole)
+        return values
 
-    def store(self, value: Any, place: Any, left: Any = None) -> None:
-        """Stores a vector at an address, or its first `left` lanes."""
+    def store(self, values: Sequence[Any], places: Sequence[Any], left: Any = None) -> None:
+        """Stores vectors at some addresses, or their first `left` lanes."""
 
         def store(own: IrLoadStore) -> None:
-            if left is None:
-                own.store(self._builder, value, place)
-            else:
-                own.store_first(self._builder, value, place, left)
+            for value, at in zip(values, places, strict=True):
+                if left is None:
+                    own.store(self._builder, value, at)
+                else:
+                    own.store_first(self._builder, value, at, left)
 
         if self._narrow is None:
             store(self._floats)
@@ -223,10 +229,9 @@ def _unrolled_loop(
     result, *reads = operands
 
     def compute(first: Any) -> None:
-        places = [builder.add(first, ADDRESS(part * simd.lanes)) for part in range(_UNROLL)]
-        loaded = [[read.load(read.place(at)) for read in reads] for at in places]
-        for at, values in zip(places, loaded, strict=True):
-            result.store(formula(*values, *constants), result.place(at))
+        parts = [builder.add(first, ADDRESS(part * simd.lanes)) for part in range(_UNROLL)]
+        loaded = [read.load([read.place(at) for at in parts]) for read in reads]
+        result.store([formula(*values, *constants) for values in zip(*loaded, strict=True)], [result.place(at) for at in parts])
 
     return _loop_over_blocks(builder, count, _UNROLL * simd.lanes, compute)
 
@@ -266,11 +271,11 @@ def _loop(
     is_whole = builder.icmp_signed(">=", left, ADDRESS(simd.lanes))
     builder.cbranch(is_whole, whole, part)
     builder.position_at_end(whole)
-    full = [read.load(source) for read, source in zip(reads, sources, strict=True)]
+    full = [read.load([source])[0] for read, source in zip(reads, sources, strict=True)]
     after_whole = builder.block
     builder.branch(join)
     builder.position_at_end(part)
-    some = [read.load(source, left) for read, source in zip(reads, sources, strict=True)]
+    some = [read.load([source], left)[0] for read, source in zip(reads, sources, strict=True)]
     after_part = builder.block
     builder.branch(join)
     builder.position_at_end(join)
@@ -283,10 +288,10 @@ def _loop(
     computed = formula(*values, *constants)
     builder.cbranch(is_whole, put, put_some)
     builder.position_at_end(put)
-    result.store(computed, target)
+    result.store([computed], [target])
     builder.branch(following)
     builder.position_at_end(put_some)
-    result.store(computed, target, left)
+    result.store([computed], [target], left)
     builder.branch(following)
     builder.position_at_end(following)
     at.add_incoming(builder.add(at, ADDRESS(simd.lanes)), following)
