@@ -93,8 +93,13 @@ class Device(ABC):
         """The settings on which its plans depend besides descs and flags: plans of different keys differ."""
         return None
 
-    def is_element_wise(self, desc: OperatorDesc, plan: Plan) -> bool:
-        """Whether a checked desc, which has this plan, can be one of several that run as one kernel, with independent elements."""
+    def is_element_wise(self, desc: OperatorDesc, plan_of: Callable[[OperatorDesc], Plan]) -> bool:
+        """Whether a checked desc can be one of several that run as one kernel, with independent elements.
+
+        Args:
+            desc: the desc.
+            plan_of: returns the plan of a desc; it takes a while.
+        """
         return False
 
     def why_not(self, desc: OperatorDesc) -> str:

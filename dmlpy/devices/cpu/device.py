@@ -13,7 +13,7 @@ from dmlpy.devices.host.threads import available_threads
 from dmlpy.devices.numpy.device import NumpyDevice
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from dmlpy.description.descs import OperatorDesc
     from dmlpy.devices.loops import LoopBody, LoopRunner
@@ -80,7 +80,7 @@ class CpuDevice(NumpyDevice):
 
         return ConvertingPlan
 
-    def is_element_wise(self, desc: OperatorDesc, plan: Plan) -> bool:
+    def is_element_wise(self, desc: OperatorDesc, plan_of: Callable[[OperatorDesc], Plan]) -> bool:
         from dmlpy.devices.cpu.elementwise.plans import is_groupable  # imports the element-wise operators, which most processes do not need
 
         return is_groupable(desc)

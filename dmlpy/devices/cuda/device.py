@@ -91,8 +91,8 @@ class CudaDevice(Device):
     def tuned(self, desc: OperatorDesc, plan: Plan, stream: int) -> Plan:
         return self._autotuner.tuned(desc, plan, stream)
 
-    def is_element_wise(self, desc: OperatorDesc, plan: Plan) -> bool:
-        return element_step(desc, plan) is not None
+    def is_element_wise(self, desc: OperatorDesc, plan_of: Callable[[OperatorDesc], Plan]) -> bool:
+        return element_step(desc, plan_of(desc)) is not None
 
     @classmethod
     def runs(cls, kind: type[OperatorDesc]) -> bool:

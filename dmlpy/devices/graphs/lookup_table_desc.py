@@ -52,7 +52,7 @@ class LookupTableDesc(OperatorDesc):
     def table_operators(self) -> Sequence[OperatorDesc] | None:
         """The operators on each byte once, along the last dimension, for each table; None if tables differ along that dimension."""
         sizes, own = self.output_tensor.sizes, self.table_axes
-        last = max((axis for axis, size in enumerate(sizes) if size > 1), default=-1)
+        last = _last_of(sizes)
         if last < 0 or last in own:
             return None
         constants = range(1, 1 + len(self.constant_tensors))
@@ -70,6 +70,17 @@ def repeated(tensor: TensorDesc, sizes: Sequence[int]) -> TensorDesc | None:
         return None
     strides = [stride if size > 1 else 0 for size, stride in zip(tensor.sizes, tensor.element_strides, strict=True)]
     return tensor.replace(sizes=sizes, strides=strides, total_tensor_size_in_bytes=None)
+
+
+def differs_along_last(tensor: TensorDesc, sizes: Sequence[int]) -> bool:
+    """Whether a constant of these sizes has several entries along the last dimension, so that there are no tables."""
+    last = _last_of(sizes)
+    return last >= 0 and _varies(tensor, last)
+
+
+def _last_of(sizes: Sequence[int]) -> int:
+    """The last dimension of more than one entry; -1 without one."""
+    return max((axis for axis, size in enumerate(sizes) if size > 1), default=-1)
 
 
 def _varies(tensor: TensorDesc, axis: int) -> bool:

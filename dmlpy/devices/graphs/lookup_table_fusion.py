@@ -9,7 +9,7 @@ from dmlpy.description.enums import DataType
 from dmlpy.description.stored_floats import stored
 from dmlpy.description.tensors import same_layout
 from dmlpy.devices.graphs.elementwise_group_desc import ElementwiseGroupDesc, GroupedOperator
-from dmlpy.devices.graphs.lookup_table_desc import LookupTableDesc, repeated
+from dmlpy.devices.graphs.lookup_table_desc import LookupTableDesc, differs_along_last, repeated
 from dmlpy.messages.problems import CompileError, DescError, DeviceError
 from dmlpy.operators.normalization.batch import BatchNormalizationDesc
 from dmlpy.operators.quantized.linear import (
@@ -179,7 +179,7 @@ class _ChainBuilder:
         return self.ir.tensors[self.last, 0]
 
     def _made(self, source: Source) -> _Chain | None:
-        """The members as one operator on bytes; None if they read blocks of constants."""
+        """The members as one operator on bytes; None if they read blocks of constants, or others along the last dimension."""
         ir, nodes = self.ir, tuple(sorted(self.members, key=self.ir.step))
         constants: list[tuple[Source, TensorDesc]] = []  # symbolic sizes have no hash
         numbers: dict[Use, int] = {}
@@ -191,7 +191,7 @@ class _ChainBuilder:
                     numbers[use] = 0
                 elif read in ir.static:
                     constant = repeated(ir.seen(use), self._result.sizes)
-                    if constant is None:
+                    if constant is None or differs_along_last(constant, self._result.sizes):
                         return None
                     if (read, constant) not in constants:
                         constants.append((read, constant))

@@ -71,8 +71,9 @@ def add(node: Node) -> LoweredOutputs:
 def multiply(node: Node) -> Expression:
     """A product of the differences from the zero points, ELEMENT_WISE_ROUND, ELEMENT_WISE_CLIP."""
     scale_a, scale_b, scale, zero_a, zero_b, zero = _parameters(node, 1, 4, 6, 2, 5, 7)
-    products = _computed(node, 0, lambda a: a - zero_a, zero_a) * _computed(node, 3, lambda b: b - zero_b, zero_b)
-    return rounded(products * (scale_a * scale_b / scale) + zero, node.data_type(0))
+    products = _computed(node, 0, lambda a: _less(a, zero_a), zero_a) * _computed(node, 3, lambda b: _less(b, zero_b), zero_b)
+    found = products * (scale_a * scale_b / scale)
+    return rounded(found if _is_known_zero(zero) else found + zero, node.data_type(0))
 
 
 @lowers("QLinearSigmoid", domain=MICROSOFT)
@@ -293,19 +294,37 @@ def _nibbles(node: Node, index: int, rows: int, columns: int) -> Expression:
 
 def _one(node: Node, index: int, rank: int) -> Expression | None:
     """A scale or zero point of the whole tensor with a size of 1 for each dimension; None if it is left out."""
+    return node.x(index).reshape(*[1] * rank) if _has_one(node, index) else None
+
+
+def _has_one(node: Node, index: int) -> bool:
+    """Whether a scale or zero point of the whole tensor is given.
+
+    Raises:
+        NotLowered: it has other sizes than one element.
+    """
     if not node.has(index):
-        return None
+        return False
     if prod(node.sizes(index)) != 1:
         raise node.refusal("onnx.sizes", node.input_label(index), listed(node.sizes(index)), "one element")
-    return node.x(index).reshape(*[1] * rank)
+    return True
 
 
 def _parameters(node: Node, *indices: int) -> list[Any]:
     """Scales and zero points of whole tensors in FLOAT32: numbers if all are known, else expressions; 0 for what is left out."""
-    found = [_one(node, index, 1) for index in indices]
     if all(node.value(index).array is not None for index in indices if node.has(index)):
         return [number_of(node, index) for index in indices]
+    found = [_one(node, index, 1) for index in indices]
     return [node.constant("zero", np.zeros(1, np.float32)) if tensor is None else _float(tensor) for tensor in found]
+
+
+def _less(numbers: Any, zero: Any) -> Any:
+    """What integers are away from a zero point."""
+    return numbers if _is_known_zero(zero) else numbers - zero
+
+
+def _is_known_zero(parameter: Any) -> bool:
+    return isinstance(parameter, np.float32) and not parameter
 
 
 def _computed(node: Node, index: int, function: Callable[[Any], Any], *read: Any) -> Expression:
@@ -318,8 +337,7 @@ def _computed(node: Node, index: int, function: Callable[[Any], Any], *read: Any
 
 def number_of(node: Node, index: int) -> np.float32:
     """A known scale or zero point of a whole tensor; 0 for a zero point that is left out."""
-    _one(node, index, 1)
-    return np.float32(np.ravel(node.array(index))[0] if node.has(index) else 0)
+    return np.float32(np.ravel(node.array(index))[0] if _has_one(node, index) else 0)
 
 
 def _float(tensor: Expression) -> Expression:
