@@ -24,6 +24,11 @@ if TYPE_CHECKING:
     from dmlpy.devices.graphs.weighted_gather_desc import WeightedGatherDesc
 
 
+_FEWEST_COLUMNS, _MOST_COLUMNS = 64, 1 << 13
+_ATTEMPTS = 256
+"""Numbers of rows that are tried."""
+
+
 def _refusal(desc: OperatorDesc) -> str | None:
     """Why a checked desc has no compiled form; None if it has one."""
     tensors = desc.tensors().values()
@@ -32,19 +37,30 @@ def _refusal(desc: OperatorDesc) -> str | None:
     return None if all(tensor.is_packed for tensor in tensors) else "compiled gathers and scatters need packed tensors"
 
 
+def _columns_of(count: int) -> int:
+    """The columns of a matrix of so many elements, neither many nor few; 0 if there is no such matrix."""
+    fewest = -(-count // _MOST_COLUMNS)
+    rows = next((rows for rows in range(fewest, min(count // _FEWEST_COLUMNS, fewest + _ATTEMPTS) + 1) if count % rows == 0), 0)
+    return count // rows if rows else 0
+
+
 @plan(GatherDesc)
 @on_copies(reads_all=False)
 def gather_plan(desc: GatherDesc) -> IndexingPlan | str:
     """The plan for a checked desc, or the reason why there is none."""
-    from dmlpy.devices.cpu.indexing.plan import BLOCKS, IndexingPlan, Units
+    from dmlpy.devices.cpu.indexing.plan import BLOCKS, ELEMENTS, IndexingPlan, Units
 
     if refusal := _refusal(desc):
         return refusal
-    tensors, sizes = desc.tensors(), desc.input_tensor.sizes
-    block = prod(sizes[desc.axis + 1 :]) * desc.input_tensor.data_type.numpy.itemsize
+    tensors, sizes, width = desc.tensors(), desc.input_tensor.sizes, desc.input_tensor.data_type.numpy.itemsize
+    block = prod(sizes[desc.axis + 1 :]) * width
     count = desc.indices_tensor.element_count
-    values = {"period": count, "per_batch": count, "batch_size": sizes[desc.axis] * block, "axes": 1, "block": block}
     names = ("indices_tensor", "input_tensor", "output_tensor")
+    if block == width and prod(sizes) == sizes[desc.axis] and (columns := _columns_of(count)):
+        # The elements of a table, as GATHER_ELEMENTS reads them.
+        own = {"per_batch": count, "batch_size": 0, "columns": columns, "index_step": width, "column_step": 0}
+        return IndexingPlan(tensors, Units((ELEMENTS, (False, width)), count // columns, False, *names, [prod(sizes)], own))
+    values = {"period": count, "per_batch": count, "batch_size": sizes[desc.axis] * block, "axes": 1, "block": block}
     return IndexingPlan(tensors, Units((BLOCKS, (False,)), prod(sizes[: desc.axis]) * count, False, *names, [sizes[desc.axis]], values))
 
 

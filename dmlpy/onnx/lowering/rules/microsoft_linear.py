@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dmlpy import x
+from dmlpy.description.enums import DataType
 from dmlpy.onnx.loading.schemas import MICROSOFT
 from dmlpy.onnx.lowering.rules import lowers
 from dmlpy.onnx.lowering.rules.microsoft_quantized import dequantized, number_of, quantized, rounded
@@ -60,10 +61,13 @@ def softmax(node: Node) -> Expression:
     coerced = int(node.attribute("opset", _COERCED_BEFORE)) < _COERCED_BEFORE
     axis = node.axis(int(node.attribute("axis", 1 if coerced else -1)), len(sizes))
     behind = 1 if coerced else prod(sizes[axis + 1 :])
-    data = x.cast(node.x(0), output_data_type="INT32").reshape(prod(sizes[:axis]), -1, behind)
+    # Differences from the maximum are never negative: those of unsigned bytes need no signed integers in between.
+    kind = DataType.UINT32 if node.data_type(0) is DataType.UINT8 else DataType.INT32
+    data = x.cast(node.x(0), output_data_type=kind).reshape(prod(sizes[:axis]), -1, behind)
     differences = x.reduce(data, function="MAX", axes=[1]) - data
+    differences = differences if kind is DataType.UINT32 else x.cast(differences, output_data_type="UINT32")
     table = x.constant(_exponentials(float(number_of(node, 1)), data.sizes[1]).reshape(1, 1, 1, -1))
-    found = x.gather(table, x.cast(differences, output_data_type="UINT32").reshape(1, 1, 1, -1), axis=3, index_dimensions=1)
+    found = x.gather(table, differences.reshape(1, 1, 1, -1), axis=3, index_dimensions=1)
     found = found.reshape(*data.sizes)
     with np.errstate(divide="ignore"):  # a scale of 0 has steps without end
         steps = np.floor(np.float32(1) / number_of(node, 3))
