@@ -179,6 +179,13 @@ def after_a_bias(c: Chain) -> None:
     c.g.output("y", c.quantized(c.apply(dml.ActivationSigmoidDesc, c.numbers(total), "sigmoid")))
 
 
+def gate_after_a_bias(c: Chain) -> None:
+    """The last node reads the biased value before the longer way to it."""
+    total = c.added(c.bytes(), c.constant_bytes(varies=True), "bias")
+    factor = c.quantized(c.apply(dml.ActivationSigmoidDesc, c.numbers(total), "sigmoid"), "between")
+    c.g.output("y", c.added(total, factor))
+
+
 Build = Callable[[Chain], None]
 TABLES: dict[str, tuple[Build, tuple[str, ...]]] = {
     "nothing between": (nothing, ("dequantize", "quantize")),
@@ -255,9 +262,13 @@ def test_tables_hold_the_numbers_of_the_structs() -> None:
     assert [getattr(node.desc, "alpha", None) for node in step.operator.desc.nodes] == [None, float(np.float32(0.1)), None]
 
 
-def test_the_longest_chain_with_a_table_is_taken() -> None:
-    whole, apart = made(after_a_bias, axis=3)
-    assert whole.explain_plan().chains == (("dequantize", "sigmoid", "quantize"),)
+@pytest.mark.parametrize(
+    ("build", "nodes"),
+    [(after_a_bias, ("dequantize", "sigmoid", "quantize")), (gate_after_a_bias, ("dequantize", "sigmoid", "between", "sum"))],
+)
+def test_the_longest_chain_with_a_table_is_taken(build: Build, nodes: tuple[str, ...]) -> None:
+    whole, apart = made(build, axis=3)
+    assert whole.explain_plan().chains == (nodes,)
     same(whole, apart)
 
 

@@ -132,9 +132,14 @@ class _ChainBuilder:
                 if made is None:
                     break  # with more nodes, these constants do not repeat either
                 found.append(made)
-            if not any(self._takes(source) for source in outside):
+            # The last one first: what others are functions of cannot come behind them.
+            if not any(self._takes(source) for source in sorted(outside, key=self._step, reverse=True)):
                 break
         return found
+
+    def _step(self, source: Source) -> int:
+        """When a value is computed."""
+        return -1 if source[0] is None else self.ir.step(source[0])
 
     def _inner_reads(self, node: int) -> Iterator[tuple[Use, Source]]:
         """The values that a member reads and that neither members nor constants give."""

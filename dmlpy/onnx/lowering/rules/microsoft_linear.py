@@ -12,7 +12,7 @@ from dmlpy import x
 from dmlpy.description.enums import DataType
 from dmlpy.onnx.loading.schemas import MICROSOFT
 from dmlpy.onnx.lowering.rules import lowers
-from dmlpy.onnx.lowering.rules.microsoft_quantized import dequantized, number_of, quantized, rounded
+from dmlpy.onnx.lowering.rules.microsoft_quantized import dequantized, number_of, quantized, rounded, without_added
 from dmlpy.onnx.lowering.rules.quantized_products import by_column, by_row, require
 
 if TYPE_CHECKING:
@@ -47,8 +47,8 @@ def gemm(node: Node) -> Expression:
 @lowers("QLinearLeakyRelu", domain=MICROSOFT)
 def leaky_relu(node: Node) -> Expression:
     """ELEMENT_WISE_DEQUANTIZE_LINEAR, ACTIVATION_LEAKY_RELU, ELEMENT_WISE_QUANTIZE_LINEAR."""
-    found = x.activation_leaky_relu(dequantized(node, 0), alpha=float(node.attribute("alpha", 0.01)))
-    return quantized(node, found, 3, node.data_type(0))
+    found = x.activation_leaky_relu(dequantized(node, 0, keeps_rank=False), alpha=float(node.attribute("alpha", 0.01)))
+    return without_added(quantized(node, found, 3, node.data_type(0)), node, 0)
 
 
 @lowers("QLinearSoftmax", domain=MICROSOFT)

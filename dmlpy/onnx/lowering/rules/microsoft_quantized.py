@@ -53,7 +53,7 @@ def add_and_quantize(node: Node) -> Expression:
     scales = [require(node, index, _one(node, index, rank)) for index in (1, 4, 6)]
     zeros = [_one(node, index, rank) for index in (2, 5, 7)]
     found = x.quantized_linear_add(a, scales[0], b, *scales[1:], *zeros, output_data_type=a.data_type)
-    return found.reshape(*found.sizes[rank - max(node.rank(0), node.rank(3)) :])
+    return without_added(found, node, 0, 3)
 
 
 @lowers("QLinearAdd", domain=MICROSOFT)
@@ -64,7 +64,7 @@ def add(node: Node) -> LoweredOutputs:
     scale_a, scale_b, scale, zero_a, zero_b, zero = _parameters(node, 1, 4, 6, 2, 5, 7)
     by_a, by_b = scale_a / scale, scale_b / scale
     of_a = _computed(node, 0, lambda a: a * by_a + (zero - (by_a * zero_a + by_b * zero_b)), by_a, by_b, zero)
-    return rounded(_computed(node, 3, lambda b: b * by_b, by_b) + of_a, node.data_type(0))
+    return without_added(rounded(_computed(node, 3, lambda b: b * by_b, by_b) + of_a, node.data_type(0)), node, 0, 3)
 
 
 @lowers("QLinearMul", domain=MICROSOFT)
@@ -73,13 +73,14 @@ def multiply(node: Node) -> Expression:
     scale_a, scale_b, scale, zero_a, zero_b, zero = _parameters(node, 1, 4, 6, 2, 5, 7)
     products = _computed(node, 0, lambda a: _less(a, zero_a), zero_a) * _computed(node, 3, lambda b: _less(b, zero_b), zero_b)
     found = products * (scale_a * scale_b / scale)
-    return rounded(found if _is_known_zero(zero) else found + zero, node.data_type(0))
+    return without_added(rounded(found if _is_known_zero(zero) else found + zero, node.data_type(0)), node, 0, 3)
 
 
 @lowers("QLinearSigmoid", domain=MICROSOFT)
 def sigmoid(node: Node) -> Expression:
     """ELEMENT_WISE_DEQUANTIZE_LINEAR, ACTIVATION_SIGMOID, ELEMENT_WISE_QUANTIZE_LINEAR."""
-    return quantized(node, x.activation_sigmoid(dequantized(node, 0)), 3, node.data_type(0))
+    found = x.activation_sigmoid(dequantized(node, 0, keeps_rank=False))
+    return without_added(quantized(node, found, 3, node.data_type(0)), node, 0)
 
 
 @lowers("QLinearConcat", domain=MICROSOFT)
@@ -327,12 +328,18 @@ def _is_known_zero(parameter: Any) -> bool:
     return isinstance(parameter, np.float32) and not parameter
 
 
+def without_added(found: Expression, node: Node, *indices: int) -> Expression:
+    """A result without the dimensions of 1 that no input has: no schema says what sizes it has."""
+    rank = max(node.rank(index) for index in indices)
+    return found.reshape(*found.sizes[len(found.sizes) - rank :])
+
+
 def _computed(node: Node, index: int, function: Callable[[Any], Any], *read: Any) -> Expression:
     """A function of an input's elements in FLOAT32, and of the parameters `read`: a constant if all are known."""
-    array = node.value(index).array
+    array, (data,) = node.value(index).array, in_four(node.x(index))
     if array is None or not all(isinstance(each, np.float32) for each in read):
-        return function(_float(node.x(index)))
-    return node.constant(f"input{index}", np.asarray(function(array.astype(np.float32)), np.float32))
+        return function(_float(data))
+    return node.constant(f"input{index}", np.asarray(function(array.astype(np.float32).reshape(data.sizes)), np.float32))
 
 
 def number_of(node: Node, index: int) -> np.float32:
@@ -358,9 +365,9 @@ def rounded(numbers: Expression, data_type: DataType) -> Expression:
     return x.cast(x.clip(x.round(numbers), min=least, max=most), output_data_type=data_type)
 
 
-def dequantized(node: Node, index: int) -> Expression:
-    """The dequantized value of an input, whose scale and zero point follow it."""
-    data = node.x(index)
+def dequantized(node: Node, index: int, *, keeps_rank: bool = True) -> Expression:
+    """The dequantized value of an input, whose scale and zero point follow it; with at least four dimensions if it may change its rank."""
+    data = node.x(index) if keeps_rank else in_four(node.x(index))[0]
     rank = len(data.sizes)
     return x.dequantize_linear(data, require(node, index + 1, _one(node, index + 1, rank)), _one(node, index + 2, rank))
 
