@@ -101,6 +101,13 @@ def total(second: str = "uint8") -> Chain:
     return chain.quantized(chain.node("Add", chain.of_input("a", [2, 5]), chain.of_input("b", [2, 5], second, 0.05)), scale=0.1)
 
 
+def concatenated(axis: int, *scales: float) -> Chain:
+    """Parts of several quantizations; that of the result has a zero point of 7."""
+    chain = Chain()
+    parts = [chain.of_input(f"part{at}", [2, 3 + at, 5], scale=scale) for at, scale in enumerate(scales)]
+    return chain.quantized(chain.node("Concat", *parts, axis=axis), zero_point=7, scale=0.03)
+
+
 def activated(kind: str, zero_point: int, *bounds: str, dtype: str = "uint8") -> Chain:
     chain = Chain()
     number = chain.node("Conv", chain.of_input("a", [1, 3, 5, 5]), chain.of_weights("w", "int8", 4, 3, 3, 3))
@@ -143,6 +150,8 @@ JOINED: dict[str, tuple[Callable[[], Chain], str]] = {
     "Gemm": (lambda: gemm(None), "QGemm"),
     "Gemm, a scale for each column": (lambda: gemm(0), "QGemm"),
     "Add": (total, "QLinearAdd"),
+    "Concat": (lambda: concatenated(1, 0.03, 0.05, 0.01), "QLinearConcat"),
+    "Concat, an axis from the end": (lambda: concatenated(-2, 0.05, 0.03), "QLinearConcat"),
     "Relu": (lambda: activated("Relu", 0), "QLinearConv"),
     "Clip": (lambda: activated("Clip", 0, "least", "six"), "QLinearConv"),
     "Relu of INT8": (lambda: activated("Relu", -128, dtype="int8"), "QLinearConv"),
@@ -178,6 +187,17 @@ def test_joined_sums_round_as_the_chain_does(zero_point: int, device: str) -> No
     sums = sum(0.5 * (inputs[name].astype(np.float64) - 7) for name in "ab")
     np.testing.assert_array_equal(loaded.compile(device)(inputs)["y"], np.clip(np.rint(sums) + zero_point, 0, 255).astype(np.uint8))
     assert [record.operators for record in loaded.interpretation("6_4").records] == [("ELEMENT_WISE_QUANTIZED_LINEAR_ADD",)]
+
+
+def test_parts_of_the_result_s_quantization_stay() -> None:
+    """Others are quantized anew, each by a table, with the bits of the chain."""
+    chain = concatenated(1, 0.03, 0.05, 0.01)
+    inputs = {name: RNG.integers(0, 256, sizes, np.uint8) for name, sizes in chain.inputs.items()}
+    compiled = chain.load().compile("cpu")
+    kinds = [node.operator for node in compiled.profile(inputs, runs=1).nodes]
+    assert kinds.count("lookup table of element-wise operators") == 2
+    assert not any("QUANTIZE" in kind for kind in kinds)
+    np.testing.assert_array_equal(compiled(inputs)["y"], chain.load(join=False).compile("numpy")(inputs)["y"])
 
 
 def with_reader() -> Chain:

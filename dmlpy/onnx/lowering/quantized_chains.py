@@ -125,6 +125,7 @@ class _Chains:
             "MatMul": self._product,
             "Gemm": self._gemm,
             "Add": self._sum,
+            "Concat": self._parts,
         }.get(core.op_type)
         made = None if join is None or core.domain else join(core, result)
         if made is not None:
@@ -182,6 +183,16 @@ class _Chains:
         if a is None or b is None or not a.scale.size == b.scale.size == 1 or not a.element == b.element == result.element:
             return None
         return helper.make_node("QLinearAdd", [*a.names, *b.names, *result.names[1:]], [], domain=OWN)
+
+    def _parts(self, core: NodeProto, result: _Quantized) -> NodeProto | None:
+        """QLinearConcat, whose parts are quantized one by one: those of the result's quantization stay as they are."""
+        parts = [self._operand(core, index) for index in range(len(core.input))]
+        if any(part is None or part.scale.size != 1 for part in parts):
+            return None
+        inputs = [*result.names[1:], *(name for part in parts if part is not None for name in part.names)]
+        made = helper.make_node("QLinearConcat", inputs, [], domain=MICROSOFT)
+        made.attribute.extend(core.attribute)
+        return made
 
     def _is_implied(self, node: NodeProto, result: _Quantized) -> bool:
         """Whether Relu or Clip changes no quantized result: its bounds, quantized, are the ends of the type or beyond."""

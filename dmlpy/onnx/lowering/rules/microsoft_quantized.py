@@ -85,10 +85,27 @@ def sigmoid(node: Node) -> Expression:
 
 @lowers("QLinearConcat", domain=MICROSOFT)
 def concat(node: Node) -> Expression:
-    """ELEMENT_WISE_DEQUANTIZE_LINEAR of each, JOIN, ELEMENT_WISE_QUANTIZE_LINEAR."""
+    """ELEMENT_WISE_DEQUANTIZE_LINEAR and ELEMENT_WISE_QUANTIZE_LINEAR of each that has another quantization, and JOIN."""
     axis = node.axis(int(node.attribute("axis", 0)), node.rank(2))
-    parts = [dequantized(node, index) for index in range(2, len(node.inputs), 3)]
-    return quantized(node, x.join(parts, axis=axis), 0, node.data_type(1))
+    parts = []
+    for index in range(2, len(node.inputs), 3):
+        is_same = _are_same(node, index + 1, 0) and _are_same(node, index + 2, 1) and _returns_from_numbers(number_of(node, 0))
+        parts.append(node.x(index) if is_same else quantized(node, dequantized(node, index), 0, node.data_type(1)))
+    return x.join(parts, axis=axis)
+
+
+def _are_same(node: Node, index: int, other: int) -> bool:
+    """Whether two parameters of whole tensors are given and known, of one type, and equal."""
+    if not (node.has(index) and node.has(other)):
+        return False
+    first, second = node.value(index).array, node.value(other).array
+    return first is not None and second is not None and first.dtype == second.dtype and number_of(node, index) == number_of(node, other)
+
+
+def _returns_from_numbers(scale: np.float32) -> bool:
+    """Whether the numbers that integers stand for, quantized again, are those integers: neither rounded much nor infinite."""
+    limits = np.finfo(np.float32)
+    return bool(limits.tiny <= np.abs(scale) <= limits.max / 256)
 
 
 @lowers("QLinearGlobalAveragePool", domain=MICROSOFT)
