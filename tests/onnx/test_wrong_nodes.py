@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from onnx.helper import make_node
+from onnx import AttributeProto, TensorProto
+from onnx.helper import make_attribute, make_node
 
 import dmlpy as dml
 from dmlpy import onnx
@@ -24,6 +25,10 @@ def normal(*sizes: int) -> Array:
 
 def integers(*values: Any) -> Array:
     return np.asarray(values, np.int64)
+
+
+def ones(count: int) -> Array:
+    return np.ones(count, np.float32)
 
 
 @dataclass(frozen=True)
@@ -292,6 +297,39 @@ ROWS = {
     ),
     "an axis that is not there": Row("Softmax", (normal(2, 3),), ("axis", "2"), {"axis": 2}),
     "a permutation of too few": Row("Transpose", (normal(2, 3),), ("perm",), {"perm": [0]}),
+    "an axis twice": Row("Transpose", (normal(2, 3),), ("perm is [0, 0], expected each of 0 to 1 once",), {"perm": [0, 0]}),
+    "a negative axis": Row("Transpose", (normal(2, 3),), ("perm is [0, -1]",), {"perm": [0, -1]}),
+    "no such GELU": Row("Gelu", (normal(2, 3),), ("approximate is 'erf', expected one of [none, tanh]",), {"approximate": "erf"}),
+    "no such blocks": Row("DepthToSpace", (normal(1, 4, 2, 2),), ("mode is 'RCD'", "[DCR, CRD]"), {"blocksize": 2, "mode": "RCD"}),
+    "no such padding": Row("MaxPool", (normal(1, 1, 3),), ("auto_pad is 'SAME'", "SAME_UPPER"), {"kernel_shape": [2], "auto_pad": "SAME"}),
+    "no such order": Row(
+        "MaxPool", (normal(1, 1, 3),), ("storage_order is 2, expected one of [0, 1]",), {"kernel_shape": [2], "storage_order": 2}
+    ),
+    "no such rounding": Row("Resize", (normal(1, 3), None, ones(2)), ("nearest_mode is 'round'", "floor"), {"nearest_mode": "round"}),
+    "no such interpolation": Row("Resize", (normal(1, 3), None, ones(2)), ("mode is 'bilinear'", "linear"), {"mode": "bilinear"}),
+    "no such coordinates": Row(
+        "Resize", (normal(1, 3), None, ones(2)), ("coordinate_transformation_mode is 'half'",), {"coordinate_transformation_mode": "half"}
+    ),
+    **{
+        f"neither {name} nor not": Row("CumSum", (normal(2, 3), np.asarray(1)), (f"{name} is 2, expected one of [0, 1]",), {name: 2})
+        for name in ("exclusive", "reverse")
+    },
+    "no such buffer": Row("TensorScatter", (normal(1, 4, 2), normal(1, 1, 2)), ("mode is 'ring'", "circular"), {"mode": "ring"}, opset=24),
+    **{
+        f"{operator} of an image": Row(
+            operator,
+            (normal(1, 2, 2, 3), normal(1, gates * 4, 3), normal(1, gates * 4, 4)),
+            ("'X' is [1, 2, 2, 3], expected 3 dimensions",),
+            {"hidden_size": 4},
+        )
+        for operator, gates in (("RNN", 1), ("GRU", 3), ("LSTM", 4))
+    },
+    **{
+        f"{operator} with a class for each score": Row(
+            operator, (normal(2, 3), integers([0, 1, 2], [0, 1, 2])), ("is [2, 3], expected 1 dimension",)
+        )
+        for operator in ("NegativeLogLikelihoodLoss", "SoftmaxCrossEntropyLoss")
+    },
     "Einsum of other ranks": Row("Einsum", (normal(2, 3), normal(3, 2)), ("equation",), {"equation": "ijk,kj->i"}),
 }
 
@@ -321,6 +359,29 @@ def test_a_node_that_contradicts_onnx_is_refused(name: str, way: str) -> None:
     text = str(caught.value)
     assert "wrong" in text
     assert all(part in text for part in row.texts), text
+
+
+OF_ANY_RANK = {
+    "Transpose": ({"perm": [0, -2, -1, 1]}, "perm is [0, -2, -1, 1], expected each of 0 to 3 once"),
+    "Gelu": ({"approximate": "erf"}, "approximate is 'erf', expected one of [none, tanh]"),
+    "AveragePool": ({"kernel_shape": [2, 2], "strides": [1]}, "strides has 1 number, expected 2: as kernel_shape has"),
+    "MaxPool": ({"kernel_shape": [2], "auto_pad": "SAME"}, "auto_pad is 'SAME', expected one of [NOTSET, VALID, SAME_UPPER, SAME_LOWER]"),
+}
+
+
+@pytest.mark.parametrize("operator", OF_ANY_RANK)
+def test_attributes_are_checked_before_ranks_are_known(operator: str) -> None:
+    attributes, text = OF_ANY_RANK[operator]
+    nodes = [make_node("Reshape", ["x", "sizes"], ["data"]), make_node(operator, ["data"], ["y"], name="wrong", **attributes)]
+    proto = model(nodes, {"x": ["n"], "sizes": ["rank"]}, ["y"], types={"sizes": TensorProto.INT64})
+    assert text in str(onnx.load(proto).report())
+
+
+def test_an_empty_permutation_is_not_the_default() -> None:
+    node = make_node("Transpose", ["x"], ["y"], name="wrong")
+    node.attribute.append(make_attribute("perm", [], attr_type=AttributeProto.INTS))
+    with pytest.raises(dml.CompileError, match=r"wrong.perm is \[\], expected each of 0 to 1 once"):
+        onnx.load(model([node], {"x": [2, 3]}, ["y"])).compile("numpy")
 
 
 def test_a_range_has_steps() -> None:

@@ -18,6 +18,7 @@ from dmlpy.messages.problems import Problem
 from dmlpy.onnx.loading.elements import ELEMENTS, element_name, sizes_problem, type_string
 from dmlpy.onnx.loading.schemas import MICROSOFT, inputs_of
 from dmlpy.onnx.nodes import inference_guard, microsoft_sizes
+from dmlpy.onnx.nodes.attribute_values import value_problems
 from dmlpy.onnx.nodes.equations import equation_problems
 from dmlpy.onnx.nodes.microsoft_requirements import PASTS, part_problems, past_problems
 from dmlpy.onnx.nodes.ranks import rank_problems
@@ -50,7 +51,7 @@ def problems_of(node: Node) -> list[Problem]:
         return own or microsoft_sizes.size_problems(node)
     if node.domain not in inference_guard.DOMAINS or node.schema is None:
         return []
-    found = [*_types(node), *_type_numbers(node)] or ([] if node.domain else [*rank_problems(node)])
+    found = [*_types(node), *_type_numbers(node)] or ([] if node.domain else [*rank_problems(node), *value_problems(node)])
     found = found or inference_guard.attribute_problems(node)
     rule = None if node.domain else _RULES.get(node.op_type)
     if rule is not None and not found:
@@ -437,13 +438,6 @@ def _check_reshape(node: Node) -> Iterator[Problem]:
     if not count_fits or wanted.count(-1) > 1 or any(size < -1 for size in wanted):
         found = f"{listed(sizes)}, of {known} elements" if -1 not in wanted else listed(sizes)
         yield Problem("onnx.invalid", "shape", found, f"sizes of the {prod(own)} elements of {listed(own)}; one may be -1")
-
-
-@_rule("Transpose")
-def _check_permutation(node: Node) -> Iterator[Problem]:
-    given = node.attribute("perm")
-    if given is not None and _is_known(node, 0) and sorted(given) != list(range(node.rank(0))):
-        yield Problem("onnx.invalid", "perm", listed(given), f"each of the axes of {listed(node.sizes(0))} once")
 
 
 @_rule("AveragePool", "MaxPool", "LpPool")

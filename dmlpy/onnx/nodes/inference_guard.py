@@ -197,10 +197,11 @@ def _expected_length(node: Node, name: str) -> tuple[int, str] | None:
     """How long a list is, and what its entries are; None if that is not known."""
     rank = _rank(node, 0)
     if name in SPATIAL and node.op_type in _SPATIAL_OPERATORS:
-        if rank is None:
+        window = node.attribute("kernel_shape")
+        if rank is None and not window:
             return None
-        spatial = max(rank - 2, 0)
-        return (2 * spatial, "a start and an end for each axis") if name == "pads" else (spatial, f"the {rank} dimensions but two")
+        spatial, why = (len(window), "as kernel_shape has") if rank is None else (max(rank - 2, 0), f"the {rank} dimensions but two")
+        return (2 * spatial, "a start and an end for each axis") if name == "pads" else (spatial, why)
     if name in ("pads", "paddings") and node.op_type == "Pad":
         return None if rank is None else (2 * rank, "a start and an end for each axis")
     if name in ("scales", "perm"):

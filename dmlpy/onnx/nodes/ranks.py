@@ -13,7 +13,11 @@ if TYPE_CHECKING:
 
     from dmlpy.onnx.nodes.node import Node
 
-_EXACT = {"Gemm": ((0, 2), (1, 2)), "EyeLike": ((0, 2),)}
+_EXACT = {
+    **dict.fromkeys(("GRU", "LSTM", "RNN"), ((0, 3), (1, 3), (2, 3))),
+    "Gemm": ((0, 2), (1, 2)),
+    "EyeLike": ((0, 2),),
+}
 """Inputs of operators that have that many dimensions, by index."""
 _LEAST: dict[str, tuple[int, ...]] = {
     **dict.fromkeys(("GlobalAveragePool", "GlobalLpPool", "GlobalMaxPool", "InstanceNormalization"), (3,)),
@@ -30,6 +34,8 @@ _ALIKE = {
     "QLinearConv": (3,),
 }
 """Inputs that have as many dimensions as the first one, by index."""
+_TARGETS = frozenset({"NegativeLogLikelihoodLoss", "SoftmaxCrossEntropyLoss"})
+"""Operators whose second input has a class where the first has a score for each class: all dimensions but one."""
 
 
 def rank_problems(node: Node) -> Iterator[Problem]:
@@ -41,6 +47,8 @@ def rank_problems(node: Node) -> Iterator[Problem]:
     if (alike := _ALIKE.get(node.op_type)) is not None and node.has(0) and (sizes := node.value(0).sizes) is not None:
         for index in alike:
             yield from dimension_problems(node, index, len(sizes), len(sizes), f"as many as {node.input_label(0)} has")
+    if node.op_type in _TARGETS and node.has(0) and (sizes := node.value(0).sizes) is not None:
+        yield from dimension_problems(node, 1, len(sizes) - 1, len(sizes) - 1, f"one fewer than {node.input_label(0)} has")
 
 
 def dimension_problems(node: Node, index: int, least: int, most: int | None, *why: str) -> Iterator[Problem]:

@@ -132,8 +132,6 @@ def resize(node: Node) -> Expression:
         bool(node.attribute("exclude_outside", 0)),
         node.attribute("cubic_coeff_a", -0.75),
     )
-    if chosen.mode not in ("nearest", "linear", "cubic"):
-        raise node.invalid("mode", "nearest", "linear", "cubic")
     found = _resize(node, data, axes, chosen)
     if node.attribute("coordinate_transformation_mode") != "tf_crop_and_resize":
         return found
@@ -187,17 +185,14 @@ def _place(node: Node, bounds: tuple[float, float], size: int, output: int, scal
         return 0.0, 0.0
     if mode == "asymmetric":
         return 1 / scale, 0.0
-    if mode == "tf_half_pixel_for_nn":  # opsets from 13 on lack it, but tf2onnx writes it and ONNX Runtime takes it there, too
+    if mode == "tf_half_pixel_for_nn":
         return 1 / scale, 0.5 / scale
     if mode == "align_corners":
         return (0.0 if output == 1 else 1.0 if output == size else (size - 1) / (output - 1)), 0.0
     if mode == "half_pixel_symmetric":
         return 1 / scale, size / 2 * (1 - output / (scale * size)) + 0.5 / scale - 0.5
-    if mode == "tf_crop_and_resize":
-        start, length = bounds[0] * (size - 1), (bounds[1] - bounds[0]) * (size - 1)
-        return (0.0, start + length / 2) if output == 1 else (length / (output - 1), start)
-    modes = ("half_pixel", "half_pixel_symmetric", "pytorch_half_pixel", "align_corners", "asymmetric", "tf_crop_and_resize")
-    raise node.invalid("coordinate_transformation_mode", *modes)
+    start, length = bounds[0] * (size - 1), (bounds[1] - bounds[0]) * (size - 1)  # tf_crop_and_resize
+    return (0.0, start + length / 2) if output == 1 else (length / (output - 1), start)
 
 
 def _resize(node: Node, data: Expression, axes: list[Axis], chosen: Filter) -> Expression:
