@@ -183,7 +183,7 @@ class Threads(NamedTuple):
             of_a_thread: the work that is worth waking another thread for.
         """
         least = max(1, of_a_thread // _AWAKE)
-        return cls(max(1, min(available, work // least)), max(1, min(available, work // of_a_thread)))
+        return cls(_threads_for(available, work // least), _threads_for(available, work // of_a_thread))
 
     def tiles(self, per_thread: int) -> int:
         """The tiles that they share, some for each thread."""
@@ -192,6 +192,11 @@ class Threads(NamedTuple):
     def __str__(self) -> str:
         found = f"{self.woken} thread{'s' * (self.woken > 1)}"
         return found if self.most == self.woken else f"{found}, {self.most} within a graph"
+
+
+def _threads_for(available: int, shares: int) -> int:
+    """The threads for some shares of work; symbolic ones are compared only where the outcome matters."""
+    return 1 if available == 1 or shares < 2 else min(available, shares)
 
 
 _TILES_PER_THREAD = 4
