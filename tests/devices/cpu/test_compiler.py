@@ -91,7 +91,8 @@ def test_what_cannot_be_compiled_is_refused(function: Any, message: str) -> None
 
 
 @pytest.mark.parametrize(
-    ("source", "message"), [(None, "FileNotFoundError"), ("def other(x):\n    return x\n", "it has no kernel at line 1")]
+    ("source", "message"),
+    [(None, "it is missing; keep the .py files of dmlpy"), ("def other(x):\n    return x\n", "it has no kernel at line 1")],
 )
 def test_a_source_that_does_not_fit_is_reported(source: str | None, message: str, tmp_path: Path) -> None:
     """Packages may leave out sources, and an update may replace those of a running process."""

@@ -101,6 +101,9 @@ def syntax_of(function: FunctionType) -> ast.FunctionDef:
     code = function.__code__
     try:
         return _functions_of(code.co_filename)[code.co_name, code.co_firstlineno]
+    except FileNotFoundError:
+        packed = "keep the .py files of dmlpy in a packed program (PyInstaller: module_collection_mode 'py')"
+        why = f"it is missing; {packed}, or run on the device numpy, which needs none"
     except (OSError, SyntaxError) as error:
         why = f"{type(error).__name__}: {error}"
     except KeyError:
