@@ -90,6 +90,8 @@ MAX_ENTRIES = 2**20
 
 def has_entries(value: Any) -> bool:
     """Whether a value has entries in an order: no text, no object, and no set, which C++'s braces are in Python."""
+    if type(value) in (tuple, list):
+        return True
     return isinstance(value, Iterable) and not isinstance(value, str | bytes | Mapping | set | frozenset)
 
 
