@@ -140,6 +140,20 @@ def test_an_index_passes_over_nan_at_any_level_and_in_any_type(operator: str, la
     np.testing.assert_array_equal(found, expected)
 
 
+@pytest.mark.parametrize("operator", ["MaxPool", "AveragePool", "LpPool"])
+@pytest.mark.parametrize("mode", ["SAME_UPPER", "SAME_LOWER"])
+@pytest.mark.parametrize(("size", "window", "stride"), [(8, 1, 3), (8, 2, 4), (7, 2, 4)])
+def test_windows_further_apart_than_they_are_wide_begin_at_the_first_element(
+    size: int, window: int, stride: int, mode: str, operator: str
+) -> None:
+    pool = make_node(operator, ["x"], ["y"], auto_pad=mode, kernel_shape=[window], strides=[stride])
+    x = np.random.default_rng(3).random((1, 2, size), np.float32)
+    found = onnx.load(model([pool], {"x": [1, 2, size]}, ["y"], opset=18)).compile("numpy")(x=x)["y"]
+    windows = np.stack([x[..., start : start + window] for start in range(0, size, stride)], axis=2).astype(float)
+    expected = {"MaxPool": windows.max(-1), "AveragePool": windows.mean(-1), "LpPool": np.sqrt((windows**2).sum(-1))}[operator]
+    assert_close(found, expected, np.float32, terms=window)
+
+
 @pytest.mark.parametrize("operator", ["RNN", "GRU", "LSTM", "ReverseSequence"])
 def test_a_length_that_no_sequence_has_takes_all_steps(operator: str) -> None:
     rng, element = np.random.default_rng(5), TensorProto.INT64 if operator == "ReverseSequence" else TensorProto.INT32
