@@ -35,7 +35,7 @@ opened = []
 sys.addaudithook(lambda event, given: opened.append(str(given[0])) if event == "open" else None)
 for kind in (dml.ConvolutionDesc, dml.BatchNormalizationDesc, dml.ElementWiseClipDesc, dml.AveragePoolingDesc, dml.GEMMDesc):
     plan.find(kind)
-import dmlpy.devices.cpu.pooling.plan, dmlpy.devices.cpu.movement.copies, dmlpy.devices.graphs
+import dmlpy.devices.cpu.pooling.plan, dmlpy.devices.cpu.movement.copies, dmlpy.devices.graphs, dmlpy.onnx.lowering.passed_values
 needless = [name for name in sys.argv[2].split() if name in sys.modules]  # NumPy's definitions import whole families
 onnx.load(sys.argv[1]).compile("numpy")({"x": np.ones((1, 3, 8, 8), np.float32)})
 from dmlpy.description.structs import Struct
@@ -49,7 +49,8 @@ print(json.dumps({
     "looked through": len(gc.get_objects(1)) > 20_000,
 }))
 """
-OTHER_OPERATORS = """dmlpy.operators.elementwise.logic dmlpy.operators.movement.blocks dmlpy.operators.pooling.maximum
+OTHER_OPERATORS = """dmlpy.operators.elementwise.logic dmlpy.operators.elementwise.math
+dmlpy.operators.movement.blocks dmlpy.operators.pooling.maximum
 dmlpy.operators.pooling.roi dmlpy.operators.normalization.fused_batch dmlpy.operators.normalization.lp
 dmlpy.devices.graphs.normalization_fusion"""
 OTHER_WORK = """dmlpy.comparison dmlpy.devices.reporting.profile dmlpy.messages.tables dmlpy.graphs.picture dmlpy.onnx.runtime.plans

@@ -11,7 +11,6 @@ from dmlpy.description.tensors import TensorDesc
 from dmlpy.devices.graphs.ir import GraphIR, Source, node_name
 from dmlpy.devices.graphs.memory_planner import Item, MemoryPlan, aligned, plan_memory
 from dmlpy.devices.graphs.scheduler import Task, TaskGraph
-from dmlpy.operators.elementwise.math import ElementWiseIdentityDesc
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Mapping
@@ -271,6 +270,8 @@ def _without_gaps(desc: TensorDesc) -> bool:
 
 def _copying(desc: TensorDesc) -> OperatorDesc:
     """The operator that copies the elements of a tensor, whatever their type."""
+    from dmlpy.operators.elementwise.math import ElementWiseIdentityDesc  # which few graphs need
+
     raw = TensorDesc(data_type=f"UINT{desc.data_type.bits}", sizes=desc.sizes, strides=desc.strides)
     return ElementWiseIdentityDesc(input_tensor=raw, output_tensor=raw)
 

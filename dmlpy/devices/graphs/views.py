@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from dmlpy.operators.activation import ActivationIdentityDesc
-from dmlpy.operators.elementwise.math import ElementWiseIdentityDesc
-
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
@@ -41,13 +38,14 @@ def movements(desc: OperatorDesc) -> tuple[Movement, ...]:
 
 
 def _movements(desc: OperatorDesc) -> Iterator[Movement]:
-    if isinstance(desc, ActivationIdentityDesc) or (isinstance(desc, ElementWiseIdentityDesc) and desc.scale_bias is None):
+    if type(desc).short_name() in _COPIES and getattr(desc, "scale_bias", None) is None:
         count = len(desc.tensors()["input_tensor"].sizes)
         yield Movement("input_tensor", "output_tensor", (0,) * count, (1,) * count)
     elif type(desc).short_name() in _MOVING:
         yield from _moved_parts(desc)
 
 
+_COPIES = ("ACTIVATION_IDENTITY", "ELEMENT_WISE_IDENTITY")
 _MOVING = ("SLICE", "SLICE1", "SPLIT", "JOIN")
 
 

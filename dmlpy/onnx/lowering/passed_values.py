@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 from dmlpy.description.enums import FeatureLevel
 from dmlpy.description.tensors import TensorDesc
 from dmlpy.onnx.lowering.stages import GraphStage
-from dmlpy.operators.elementwise.math import ElementWiseIdentityDesc
 from dmlpy.validation.checking import check
 from dmlpy.x.producers import OperatorProducer
 
@@ -57,6 +56,8 @@ def _uncopied(stage: GraphStage, read: set[str], level: FeatureLevel) -> dict[st
         is_own = isinstance(ref.producer, OperatorProducer) and place not in written and tensor.is_packed
         written.add(place)
         if not is_own and tensor.data_type.bits != 4:
+            from dmlpy.operators.elementwise.math import ElementWiseIdentityDesc  # which few models need
+
             copy = ElementWiseIdentityDesc(input_tensor=tensor, output_tensor=TensorDesc(data_type=tensor.data_type, sizes=tensor.sizes))
             if problems := check(copy, level):
                 found[name] = [problem.under(type(copy).short_name()) for problem in problems]
