@@ -396,4 +396,4 @@ class _DirectFunction(_WithoutTangents, torch.autograd.Function):
         # Hooks may have changed what was saved.
         if torch.is_grad_enabled() or is_followed() or not are_plain(arguments[:_TENSORS]):
             return *_dispatched_gradients(ctx, arguments), None
-        return *gradients_of(*arguments), None
+        return *gradients_of(arguments[:_TENSORS], ctx.attributes, arguments[-1]), None

@@ -127,31 +127,21 @@ def _run_gradient(
         tensors = (input, input_h, input_c, params)
         pairs = zip(tensors, wanted, strict=True)
         return tuple(torch.zeros_like(tensor) if asked and tensor is not None else input.new_empty(0) for tensor, asked in pairs)
-    tensors = (input, input_h, input_c, params, sequence_lengths, output_backprop, output_h_backprop, output_c_backprop, reserve)
-    found = gradients_of(*tensors, rnn_mode, input_mode, direction, dropout, num_proj, wanted)
+    given = (input, input_h, input_c, params, sequence_lengths, output_backprop, output_h_backprop, output_c_backprop, reserve)
+    found = gradients_of(given, Network(rnn_mode, input_mode, direction, dropout, num_proj), wanted)
     return tuple([input.new_empty(0) if gradient is None else gradient for gradient in found])
 
 
-def gradients_of(
-    input: torch.Tensor,
-    input_h: torch.Tensor,
-    input_c: torch.Tensor | None,
-    params: torch.Tensor,
-    sequence_lengths: torch.Tensor | None,
-    output_backprop: torch.Tensor | None,
-    output_h_backprop: torch.Tensor | None,
-    output_c_backprop: torch.Tensor | None,
-    reserve: torch.Tensor,
-    rnn_mode: str,
-    input_mode: str,
-    direction: str,
-    dropout: float,
-    num_proj: int,
-    wanted: Sequence[bool],
-) -> tuple[torch.Tensor | None, ...]:
-    """Computes the gradients of the `wanted` of `DIFFERENTIABLE` of a batch that is not empty; None for the others."""
-    network = Network(rnn_mode, input_mode, direction, dropout, num_proj)
-    named = _name_tensors(input, input_h, input_c, params, sequence_lengths)
+def gradients_of(tensors: Sequence[Any], network: Network, wanted: Sequence[bool]) -> tuple[torch.Tensor | None, ...]:
+    """Computes the gradients of the `wanted` of `DIFFERENTIABLE` of a batch that is not empty; None for the others.
+
+    Args:
+        tensors: the first arguments of the operator `gradient_op`, up to `reserve`.
+        network: its attributes.
+        wanted: its last argument.
+    """
+    *given, output_backprop, output_h_backprop, output_c_backprop, reserve = tensors
+    named = _name_tensors(*given)
     for name, gradient in zip(RESULTS, (output_backprop, output_h_backprop, output_c_backprop), strict=True):
         if gradient is not None:
             named[f"{name}_backprop"] = _detached(gradient)
