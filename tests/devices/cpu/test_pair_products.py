@@ -115,6 +115,26 @@ def test_how_factors_are_rounded() -> None:
 
 
 @needs_instructions
+@pytest.mark.parametrize(
+    ("b", "members", "packed"),
+    [
+        ((64, 96), {}, False),
+        ((63, 32), {}, False),
+        ((64, 97), {}, True),
+        ((96, 64), {"trans_b": "TRANSPOSE"}, True),
+        ((2, 64, 96), {}, True),
+    ],
+)
+def test_whole_panels_are_not_packed_as_floats(b: tuple[int, ...], members: dict[str, Any], packed: bool) -> None:
+    terms = b[-1] if members else b[-2]
+    desc = desc_of({"a_tensor": np.zeros((1, *b[:-2], 5, terms)[-4:], np.float32), "b_tensor": np.zeros(b, np.float32)}, members)
+    found = plan_of(desc)
+    assert not isinstance(found, str)
+    floats = found.temporary_size - found.prepared_temporary_size - found.persistent_size
+    assert (floats >= 4 * terms * 32) == packed == (floats > 0)
+
+
+@needs_instructions
 def test_only_the_flag_rounds() -> None:
     desc = desc_of({"a_tensor": np.ones((8, 16), np.float32), "b_tensor": np.ones((16, 32), np.float32)}, {})
     usual, allowed = dml.compile(desc, "cpu"), dml.compile(desc, "cpu", flags=FLAG)

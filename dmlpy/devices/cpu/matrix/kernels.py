@@ -227,9 +227,13 @@ def build_pairs(stored: Storage, isa: Isa) -> TaskBody:
     @jit
     def convert(p: PairParameters, tile: Any, own: Any) -> Any:
         rows = p.entries * p.rows
-        for number in range(rows * tile // p.tiles, rows * (tile + 1) // p.tiles):
-            entry, row = number // p.rows, number % p.rows
-            source = p.source + entry // p.batch * p.source_outer + entry % p.batch * p.source_inner + row * p.source_row
+        first, last = rows * tile // p.tiles, rows * (tile + 1) // p.tiles
+        row, source, next_entry = 0, p.source, first
+        for number in range(first, last):
+            if number == next_entry:  # divisions take longer than a short row
+                entry, row = number // p.rows, number % p.rows
+                source = p.source + entry // p.batch * p.source_outer + entry % p.batch * p.source_inner + row * p.source_row
+                next_entry = (entry + 1) * p.rows
             target = p.target + number * p.columns * FLOAT_BYTES
             for column in range(0, p.columns, lanes):
                 left = p.columns - column
@@ -241,6 +245,8 @@ def build_pairs(stored: Storage, isa: Isa) -> TaskBody:
                     at = source + column * size
                     high = vector_at(at + p.second, left if 2 * row + 1 < p.terms else 0)
                     write(target + column * FLOAT_BYTES, pairs(vector_at(at, left), high), left)
+            row += 1
+            source += p.source_row
         return own
 
     return share_tiles(PairParameters, convert)

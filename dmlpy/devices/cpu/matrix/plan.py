@@ -427,10 +427,12 @@ class PairProductPlan(ProductPlan):
     def __init__(self, desc: GEMMDesc) -> None:
         super().__init__(desc)
         self._in_place, self._copied_groups = False, ceil(self._rows / self._isa.columns(VECTORS))
-        self._floats = self._packed.size
         self._pair_terms, self._width = ceil(self._terms / 2), VECTORS * self._isa.lanes
         entries = prod(1 if broadcasts else size for size, broadcasts in zip(self._batch, self._broadcasts, strict=True))
         self._panel_count = entries * self._panels
+        # Whole panels of one B are read where they are; others are packed as floats first.
+        self._reads_b = entries == 1 and self._columns % self._width == 0 and b_strides(desc)[1] == 1
+        self._floats = 0 if self._reads_b else self._packed.size
         self._pair_panel = self._pair_terms * self._width * FLOAT_BYTES
         self.persistent_size = _aligned(self._panel_count * self._pair_panel)
         self._a_size = _aligned(prod(self._batch) * self._rows * self._pair_terms * FLOAT_BYTES)
@@ -462,20 +464,24 @@ class PairProductPlan(ProductPlan):
         return launch
 
     def _pack_through(self, constants: Pointers, target: int, floats: int) -> Launch:
-        """Packs B in panels of floats, and then of pairs."""
-        row = self._width * FLOAT_BYTES
+        """Packs B in panels of pairs, of floats that are packed first if it has no whole panels."""
+        source, panel, row = floats, self._terms * self._width * FLOAT_BYTES, self._width * FLOAT_BYTES
+        if self._reads_b:
+            source, panel, row = constants["b_tensor"], self._width * self._element, b_strides(self._desc)[0] * self._element
         values = {
             "entries": self._panel_count,
             "rows": self._pair_terms,
             "columns": self._width,
             "terms": self._terms,
             "batch": self._panel_count,
-            "source": floats,
-            "source_inner": self._terms * row,
+            "source": source,
+            "source_inner": panel,
             "source_row": 2 * row,
             "second": row,
             "target": target,
         }
+        if self._reads_b:
+            return self._conversion(values, self._storage)
         return in_order([super().pack(constants, floats), self._conversion(values, "float32")])
 
     def _conversion(self, values: dict[str, Any], stored: Storage) -> Launch:
