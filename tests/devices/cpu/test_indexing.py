@@ -75,15 +75,15 @@ def _table(t: str, i: str, count: int) -> Any:
 
 _TYPES = (("FLOAT16", "INT32"), ("FLOAT32", "UINT64"), ("INT8", "INT64"), ("FLOAT64", "UINT32"))
 _MAKERS = (_gather, _gather_nd, _scatter_nd, _elements, _scatter, _one_hot, _reversed)
-ROWS = [(make, types, number % 3) for make in _MAKERS for number, types in enumerate(_TYPES)]
+ROWS: list[tuple[Any, tuple[str, str], int]] = [(make, types, number % 3) for make in _MAKERS for number, types in enumerate(_TYPES)]
 ROWS = [(make, types, axis + 1 if make is _scatter_nd else min(axis, 1) if make is _gather_nd else axis) for make, types, axis in ROWS]
 ROWS += [(_elements, types, 2) for types in _TYPES if (_elements, types, 2) not in ROWS]  # along rows, which have a loop of their own
-ROWS += [(_table, types, 130) for types in _TYPES]
+ROWS += [(_table, types, count) for types, count in zip(_TYPES, (130, 16_400, 64, 200), strict=True)]
 
 
 def test_elements_of_a_table_are_read_in_rows() -> None:
     """As long ones as divide the indices, of which a prime number has none."""
-    found = [compiled_plan(_table("FLOAT32", "UINT32", count)).describe() for count in (130, 20_000, 63, 8209)]
+    found = [dml.compile(_table("FLOAT32", "UINT32", count), "cpu").plan for count in (130, 20_000, 63, 8209)]
     assert [text.rsplit("; ")[-1] for text in found] == ["1 units", "4 units", "63 units", "8209 units"]
 
 

@@ -12,6 +12,7 @@ from dmlpy.devices.cpu.elementwise.program import BYTES, Code, Instruction
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from dmlpy.description.enums import DataType
     from dmlpy.devices.cpu.elementwise.program import Program
 
 _ROUNDED = {Code.LINEAR: Code.ROUNDED_LINEAR, Code.ADD: Code.ROUNDED_SUM}
@@ -40,7 +41,8 @@ class _Merging:
         self._readers = Counter(value for each in program.instructions for value in set(each.reads))
         self._readers.update(program.others)
         self._results = {first + len(program.instructions) - 1, *program.others}
-        (self._type,) = program.narrow_types if len(program.narrow_types) == 1 else (None,)
+        types = program.narrow_types
+        self._type: DataType | None = next(iter(types)) if len(types) == 1 else None
 
     def merged(self) -> Program:
         """The program of fewer instructions."""
@@ -80,7 +82,7 @@ class _Merging:
     def _only_bounds(self, value: int) -> bool:
         """Whether an instruction does no more than a conversion to bytes behind it."""
         code, _, (low, high) = self._kept[value]
-        if code is not Code.CLIP or not self._narrow[value] or self._type not in BYTES:
+        if code is not Code.CLIP or not self._narrow[value] or self._type is None or self._type not in BYTES:
             return False
         least, most = self._type.limits
         return low <= least and high >= most

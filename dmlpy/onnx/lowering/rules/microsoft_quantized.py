@@ -351,7 +351,7 @@ def without_added(found: Expression, node: Node, *indices: int) -> Expression:
     return found.reshape(*found.sizes[len(found.sizes) - rank :])
 
 
-def _computed(node: Node, index: int, function: Callable[[Any], Any], *read: Any) -> Expression:
+def _computed(node: Node, index: int, function: Callable[[Any], Any], *read: Any) -> Any:
     """A function of an input's elements in FLOAT32, and of the parameters `read`: a constant if all are known."""
     array, (data,) = node.value(index).array, in_four(node.x(index))
     if array is None or not all(isinstance(each, np.float32) for each in read):
