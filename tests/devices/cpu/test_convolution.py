@@ -142,16 +142,17 @@ def test_phases_and_slices_on_two_threads(name: str, monkeypatch: pytest.MonkeyP
     assert_close(one, dml.reference(desc, given).output_tensor, np.float32, terms=int(np.prod(filters)))
 
 
-TRANSPOSED = [name for name, row in LAYOUTS.items() if row[-1] == "BACKWARD"]
+SKIP_PADDING = [name for name, row in LAYOUTS.items() if row[-1] == "BACKWARD" or name.startswith("windows beyond")]
 
 
 @pytest.mark.parametrize("data_type", ["float32", "float16"])
-@pytest.mark.parametrize("name", TRANSPOSED)
+@pytest.mark.parametrize("name", SKIP_PADDING)
 def test_weights_that_are_packed_again_may_be_infinite_meanwhile(name: str, data_type: str) -> None:
     """One bound launch: weights are finite, then some are not, and then all are again. Bias and fused function follow the sums."""
     sizes, filters, strides, *_, groups, _ = LAYOUTS[name]
     rng = np.random.default_rng(8)
-    shapes = {"input_tensor": sizes, "filter_tensor": filters, "bias_tensor": (1, filters[1] * groups, *[1] * len(strides))}
+    count = filters[1] * groups if name.startswith("transposed") else filters[0]
+    shapes = {"input_tensor": sizes, "filter_tensor": filters, "bias_tensor": (1, count, *[1] * len(strides))}
     given = {place: rng.normal(size=shape).astype(data_type) for place, shape in shapes.items()}
     desc = laid_out(name, given, fused_activation=SCALED)
     assert desc.output_tensor is not None
@@ -171,6 +172,17 @@ def test_weights_that_are_packed_again_may_be_infinite_meanwhile(name: str, data
         dispatch()
         with np.errstate(all="ignore"):
             assert_close(result, by_definition(desc, given)["output_tensor"], result.dtype, terms=usual.size, what=f"infinite: {infinite}")
+
+
+def test_taps_that_read_padding_alone_are_not_packed() -> None:
+    """The middle of the window is left, as in the atrous convolutions of a small image."""
+    x, filters = (dml.TensorDesc(data_type="FLOAT32", sizes=sizes) for sizes in ((1, 40, 4, 6), (48, 40, 3, 3)))
+    members: dict[str, Any] = {"strides": (1, 1), "dilations": (24, 24), "start_padding": (24, 24), "end_padding": (24, 24)}
+    desc = dml.ConvolutionDesc(input_tensor=x, filter_tensor=filters, output_padding=(0, 0), group_count=1, **members).with_outputs()
+    members |= {"start_padding": (0, 0), "end_padding": (0, 0)}
+    middle = desc.replace(filter_tensor=dml.TensorDesc(data_type="FLOAT32", sizes=(48, 40, 1, 1)), **members)
+    whole, alone = (dml.compile(own, "cpu").binding_properties for own in (desc, middle))
+    assert whole.persistent_resource_size == alone.persistent_resource_size
 
 
 def _small(data_type: str, *, window: tuple[int, int] = (2, 2), last: bool = False, groups: int = 1, **members: Any) -> dml.ConvolutionDesc:

@@ -52,16 +52,35 @@ _Dimension = tuple[int, int, int, slice, int, int, int, int]
 
 
 def split_into_phases(geometry: Geometry) -> list[Phase]:
-    """The phases of a convolution: one if it is not transposed."""
+    """The phases of a convolution: one if it is not transposed, without dilated taps that read padding alone."""
     if not geometry.backward:
-        ones, whole = (1, 1, 1), (slice(None),) * 3
-        return [Phase((0, 0, 0), ones, geometry.out, whole, geometry.taps, geometry.strides, geometry.dilations, geometry.starts)]
+        along = zip(
+            *(geometry.out, geometry.taps, geometry.strides, geometry.dilations, geometry.starts, geometry.spatial),
+            strict=True,
+        )
+        taps, window, dilations, starts = zip(*(_reaching_taps(*size) for size in along), strict=True)
+        return [Phase((0, 0, 0), (1, 1, 1), geometry.out, taps, window, geometry.strides, dilations, starts)]
     sizes = zip(geometry.out, geometry.taps, geometry.strides, geometry.dilations, geometry.starts, strict=True)
     phases: list[Phase] = []
     for dimensions in product(*(_split_dimension(*size) for size in sizes)):
         first, steps, out, taps, window, strides, dilations, starts = zip(*dimensions, strict=True)
         phases.append(Phase(first, steps, out, taps, window, strides, dilations, starts))
     return phases
+
+
+def _reaching_taps(out: int, taps: int, stride: int, dilation: int, start: int, size: int) -> tuple[slice, int, int, int]:
+    """The taps in one dimension up to the last that reads the input, their number, their dilation and the padding before them.
+
+    Only dilated windows are so large that it pays: those of atrous pyramids reach beyond small images.
+    """
+    whole = slice(None), taps, dilation, start
+    if dilation == 1:
+        return whole
+    reaching = [tap for tap in range(taps) if (out - 1) * stride + tap * dilation >= start and tap * dilation - start < size]
+    if len(reaching) in (0, taps):
+        return whole
+    first, count = reaching[0], len(reaching)
+    return slice(first, first + count), count, dilation if count > 1 else 1, start - first * dilation
 
 
 def _split_dimension(out: int, taps: int, stride: int, dilation: int, start: int) -> list[_Dimension]:

@@ -147,6 +147,8 @@ class ConvolutionPlan(Plan):
                 packed["finite"][0] = all(map(_is_finite, weights))
             with np.errstate(all="ignore"):
                 self._set_coefficients(packed["coefficients"], tensors_of_channels)
+            if not geometry.backward:
+                packed["coefficients"][:, 2][_multiplies_padding_by_nonfinite(self._phases[0], filters)] = np.nan
 
         return launch
 
@@ -219,6 +221,15 @@ def _pack(phase: Phase, filters: Array, packed: Array) -> None:
     if left:
         target[:, whole, ..., left:] = 0.0
         np.copyto(target[:, whole, ..., :left], selected[:, whole * block :].transpose(0, 2, 3, 4, 5, 1))
+
+
+def _multiplies_padding_by_nonfinite(phase: Phase, filters: Array) -> Array:
+    """Whether a filter [group, filter] has an infinity or NaN at a tap that is not packed: its products with padding are NaN."""
+    packed = np.zeros(filters.shape[3:], np.bool_)
+    packed[phase.taps] = True
+    if packed.all():
+        return np.zeros(filters.shape[:2], np.bool_)
+    return np.asarray(~np.isfinite(filters[..., ~packed]).all(axis=(2, 3)))
 
 
 def choose_tiling(
