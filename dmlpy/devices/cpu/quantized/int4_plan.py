@@ -11,7 +11,7 @@ from dmlpy.devices.cpu.jit import Kernel
 from dmlpy.devices.cpu.movement.plan import CONVERSIONS, CopyPlan
 from dmlpy.devices.cpu.structs import Address, Count, UnitParameters, field
 from dmlpy.devices.cpu.tensor_copies import TensorCopiesPlan, copy_of, dense
-from dmlpy.devices.cpu.thread_pool import TaskLaunch, WorkShares
+from dmlpy.devices.cpu.thread_pool import TaskLaunch, Threads, WorkShares
 from dmlpy.devices.host.threads import available_threads
 from dmlpy.devices.plan import PlanWithoutConstants
 
@@ -52,7 +52,7 @@ class UnpackingPlan(PlanWithoutConstants):
     def __init__(self, tensor: TensorDesc) -> None:
         self._count, self._signed = tensor.span, tensor.data_type is DataType.INT4
         units = -(-self._count // (2 * UNIT))
-        self._shares = WorkShares(units, min(available_threads(), units // _UNITS_OF_A_THREAD))
+        self._shares = WorkShares(units, Threads.of(available_threads(), units, _UNITS_OF_A_THREAD))
 
     def _kernel(self) -> Function:
         return UNPACKING(self._signed, host_isa())
