@@ -1,1 +1,1 @@
-"""Element-wise operators on FLOAT32, FLOAT16 and BFLOAT16, and chains of them: one compiled kernel runs any program of instructions."""
+"""Element-wise operators on FLOAT32, FLOAT16 and BFLOAT16, and chains of them and bytes: one compiled kernel runs any program."""
