@@ -1,6 +1,9 @@
 """The definitions of the attention operators, on whole arrays.
 
 Sizes as in `dmlpy.operators.attention`: B batch entries, S queries, L new and P earlier keys, T keys in all.
+
+A key that a query does not see has the weight 0, and 0 times an infinite value is NaN. A device may leave out keys that no query sees: then
+such a value does not show.
 """
 
 from __future__ import annotations

@@ -177,6 +177,7 @@ LARGEST: list[tuple[str, str, bool, int, int, dict[str, Any]]] = [
     ("LSTM", "FLOAT32", False, 1024, 1, CLIPPED | {"peephole": True}),
     ("GRU", "FLOAT16", False, 768, 32, RESETS_FIRST),
     ("GRU", "FLOAT32", False, 512, 8, RESETS_FIRST),
+    ("RNN", "FLOAT16", False, 256, 64, {}),
 ]
 """Cell, type, TF32, hidden units, samples, flags; all in training, which saves most."""
 
