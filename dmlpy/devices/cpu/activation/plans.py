@@ -34,7 +34,6 @@ def _axes_of(desc: RowActivationDesc | AxesActivationDesc) -> set[int]:
 def softmax_plan(
     desc: ActivationSoftmaxDesc | ActivationSoftmax1Desc | ActivationLogSoftmaxDesc | ActivationLogSoftmax1Desc,
 ) -> CompiledSoftmaxPlan | str:
-    """The plan for a checked desc, or the reason why there is none."""
     from dmlpy.devices.cpu.reduction.plan import CompiledSoftmaxPlan
 
     groups = _groups_of(desc)
@@ -45,7 +44,6 @@ def softmax_plan(
 @plan(ActivationHardmaxDesc, ActivationHardmax1Desc)
 @on_copies(innermost=_axes_of)
 def hardmax_plan(desc: ActivationHardmaxDesc | ActivationHardmax1Desc) -> CompiledHardmaxPlan | str:
-    """The plan for a checked desc, or the reason why there is none."""
     from dmlpy.devices.cpu.reduction.plan import CompiledHardmaxPlan
 
     groups = _groups_of(desc)

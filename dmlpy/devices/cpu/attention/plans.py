@@ -13,7 +13,6 @@ if TYPE_CHECKING:
 
 @plan(AttentionDesc)
 def attention_plan(desc: Any) -> AttentionPlan | str:
-    """The plan for a checked desc, or the reason why there is none."""
     from dmlpy.devices.cpu.attention.plan import AttentionPlan
 
     if getattr(desc, "past_sequence_lengths_tensor", None) is not None:

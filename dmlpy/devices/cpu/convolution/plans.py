@@ -29,7 +29,7 @@ _MAX_SPARSITY = 16
 
 @plan(ConvolutionDesc)
 def convolution_plan(desc: ConvolutionDesc) -> ConvolutionPlan | Float32CopyPlan | str:
-    """The plan for a checked desc, or the reason why there is none."""
+    """With FLOAT16 and BFLOAT16, only RELU and CLIP are fused in place: other functions get copies of FLOAT32."""
     from dmlpy.devices.cpu.convolution.plan import ConvolutionPlan
 
     geometry, function = Geometry.of(desc), desc.fused_activation

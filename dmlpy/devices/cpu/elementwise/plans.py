@@ -25,7 +25,6 @@ _COPIES = ("ACTIVATION_IDENTITY", "ELEMENT_WISE_IDENTITY")
 
 @on_copies()
 def elementwise_plan(desc: OperatorDesc) -> ElementwisePlan | CopyPlan | SmallPlan | ContiguousPlan | RowsPlan | ChoicePlan | str:
-    """The plan for a checked desc, or the reason why there is none."""
     from dmlpy.devices.cpu.elementwise.plan import ElementwisePlan
 
     if type(desc).short_name() in _COPIES and getattr(desc, "scale_bias", None) is None:
@@ -48,7 +47,6 @@ plan(*OPERATORS, *WITHOUT_PROGRAMS, derived=False)(elementwise_plan)
 
 @plan(f"{LOGIC}IsNaNDesc", f"{LOGIC}IsInfinityDesc")
 def classes_plan(desc: ElementWiseIsNaNDesc | ElementWiseIsInfinityDesc) -> ClassesPlan | str:
-    """The plan for a checked desc, or the reason why there is none."""
     from dmlpy.devices.cpu.movement.copies import identity_copies
     from dmlpy.devices.cpu.movement.plan import NEGATIVE, NOT_A_NUMBER, POSITIVE, ClassesPlan
     from dmlpy.operators.elementwise.logic import ElementWiseIsNaNDesc
@@ -85,7 +83,7 @@ def group_plan(desc: ElementwiseGroupDesc) -> ElementwisePlan | str:
 
 @plan("dmlpy.devices.graphs.lookup_table_desc:LookupTableDesc")
 def lookup_table_plan(desc: LookupTableDesc) -> LookupTablePlan | str:
-    """The plan of a function of bytes, or the reason why there is none."""
+    """A function of bytes as a table."""
     from dmlpy.devices.cpu.quantized.lookup_table import lookup_plan
 
     return lookup_plan(desc)

@@ -26,7 +26,6 @@ def _refusal(*tensors: TensorDesc | None) -> str | None:
 @plan(DiagonalMatrixDesc)
 @on_copies()
 def diagonal_plan(desc: DiagonalMatrixDesc) -> BandsPlan | str:
-    """The plan for a checked desc, or the reason why there is none."""
     from dmlpy.devices.cpu.generation.plan import BandsPlan
     from dmlpy.reference.conversion import of_float
 
@@ -37,7 +36,6 @@ def diagonal_plan(desc: DiagonalMatrixDesc) -> BandsPlan | str:
 @plan(DiagonalMatrix1Desc)
 @on_copies()
 def band_plan(desc: DiagonalMatrix1Desc) -> BandsPlan | str:
-    """The plan for a checked desc, or the reason why there is none."""
     from dmlpy.devices.cpu.generation.plan import BandsPlan
     from dmlpy.reference.conversion import of_scalar
 
@@ -52,14 +50,12 @@ def band_plan(desc: DiagonalMatrix1Desc) -> BandsPlan | str:
 
 @plan(FillValueConstantDesc)
 def constant_plan(desc: FillValueConstantDesc) -> CopyPlan | str:
-    """The plan for a checked desc, or the reason why there is none."""
     return copy_plan(desc, "constant_copies")
 
 
 @plan(FillValueSequenceDesc)
 @on_copies()
 def sequence_plan(desc: FillValueSequenceDesc) -> SequencePlan | str:
-    """The plan for a checked desc, or the reason why there is none."""
     from dmlpy.devices.cpu.generation.plan import SequencePlan
     from dmlpy.reference.conversion import of_scalar
 

@@ -47,7 +47,6 @@ def _columns_of(count: int) -> int:
 @plan(GatherDesc)
 @on_copies(reads_all=False)
 def gather_plan(desc: GatherDesc) -> IndexingPlan | str:
-    """The plan for a checked desc, or the reason why there is none."""
     from dmlpy.devices.cpu.indexing.plan import BLOCKS, ELEMENTS, IndexingPlan, Units
 
     if refusal := _refusal(desc):
@@ -67,7 +66,6 @@ def gather_plan(desc: GatherDesc) -> IndexingPlan | str:
 @plan(GatherNDDesc, GatherND1Desc)
 @on_copies(reads_all=False)
 def gather_nd_plan(desc: GatherNDDesc | GatherND1Desc) -> IndexingPlan | str:
-    """The plan for a checked desc, or the reason why there is none."""
     from dmlpy.devices.cpu.indexing.plan import BLOCKS, IndexingPlan, Units
 
     if refusal := _refusal(desc):
@@ -85,7 +83,6 @@ def gather_nd_plan(desc: GatherNDDesc | GatherND1Desc) -> IndexingPlan | str:
 @plan(ScatterNDDesc)
 @on_copies()
 def scatter_nd_plan(desc: ScatterNDDesc) -> IndexingPlan | str:
-    """The plan for a checked desc, or the reason why there is none."""
     from dmlpy.devices.cpu.indexing.plan import BLOCKS, IndexingPlan, Units
 
     if refusal := _refusal(desc):
@@ -101,7 +98,6 @@ def scatter_nd_plan(desc: ScatterNDDesc) -> IndexingPlan | str:
 @plan(GatherElementsDesc, ScatterDesc)
 @on_copies(reads_all=False)
 def elements_plan(desc: GatherElementsDesc | ScatterDesc) -> IndexingPlan | str:
-    """The plan for a checked desc, or the reason why there is none."""
     from dmlpy.devices.cpu.indexing.plan import ELEMENTS, IndexingPlan, Units
 
     if refusal := _refusal(desc):
@@ -119,7 +115,6 @@ def elements_plan(desc: GatherElementsDesc | ScatterDesc) -> IndexingPlan | str:
 @plan(OneHotDesc)
 @on_copies()
 def one_hot_plan(desc: OneHotDesc) -> IndexingPlan | str:
-    """The plan for a checked desc, or the reason why there is none."""
     from dmlpy.devices.cpu.indexing.plan import ONE_HOT, IndexingPlan, Units
 
     if refusal := _refusal(desc):
@@ -134,7 +129,6 @@ def one_hot_plan(desc: OneHotDesc) -> IndexingPlan | str:
 @plan(NonzeroCoordinatesDesc)
 @on_copies()
 def nonzero_plan(desc: NonzeroCoordinatesDesc) -> NonzeroPlan | str:
-    """The plan for a checked desc, or the reason why there is none."""
     from dmlpy.devices.cpu.indexing.plan import NonzeroPlan
 
     outputs = [slot.tensor for slot in desc.output_slots()]
@@ -145,7 +139,6 @@ def nonzero_plan(desc: NonzeroCoordinatesDesc) -> NonzeroPlan | str:
 
 @plan("dmlpy.devices.graphs.weighted_gather_desc:WeightedGatherDesc")
 def weighted_gather_plan(desc: WeightedGatherDesc) -> WeightedGatherPlan | str:
-    """The plan for a checked desc, or the reason why there is none."""
     from dmlpy.devices.cpu.indexing.weighted_gather import WeightedGatherPlan
     from dmlpy.devices.graphs.weighted_gather_desc import MOST_TERMS
 

@@ -35,7 +35,7 @@ _MIN_TERMS = 16
 
 @plan(GEMMDesc)
 def product_plan(desc: GEMMDesc) -> ProductPlan | SmallProductPlan | TransposedProductPlan | Float32CopyPlan | str:
-    """The plan for a checked desc, or the reason why there is none."""
+    """Matrices of a batch are joined as rows first. Small and narrow products read B in place; others pack it."""
     from dmlpy.devices.cpu.float32_copies import float32_copy_plan
     from dmlpy.devices.cpu.matrix.plan import ProductPlan, b_strides
 
@@ -129,7 +129,7 @@ def pair_plan(desc: GEMMDesc) -> PairProductPlan | None:
 
 
 def _transposed_plan(desc: GEMMDesc, output: TensorDesc) -> TransposedProductPlan | str:
-    """The plan for a transposed A, or why there is none."""
+    """The plan for a transposed A."""
     from dmlpy.devices.cpu.matrix.plan import TransposedProductPlan
 
     if desc.a_tensor.data_type is not DataType.FLOAT32:

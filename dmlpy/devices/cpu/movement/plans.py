@@ -75,7 +75,7 @@ def bfloat16_conversion(source: TensorDesc, target: TensorDesc) -> CopyPlan:
 
 
 def _cast_plan(desc: CastDesc) -> CopyPlan | str:
-    """The plan of a conversion from or to integers, or the reason why there is none."""
+    """The plan of a conversion from or to integers."""
     from dmlpy.devices.cpu.movement.copies import identity_copies
     from dmlpy.devices.cpu.movement.plan import CastPlan
 

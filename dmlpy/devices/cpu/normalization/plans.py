@@ -30,7 +30,6 @@ _MEAN_VARIANCE = "dmlpy.operators.normalization.mean_variance:MeanVarianceNormal
 @plan(NormalizationDesc, f"{_FUSED}Desc")
 @on_copies()
 def forward_plan(desc: NormalizationDesc | FusedBatchNormDesc) -> CompiledForwardPlan | str:
-    """The plan for a checked desc, or the reason why there is none."""
     from dmlpy.devices.cpu.normalization.plan import CompiledForwardPlan
 
     geometry = desc.geometry
@@ -43,7 +42,6 @@ def forward_plan(desc: NormalizationDesc | FusedBatchNormDesc) -> CompiledForwar
 @plan(NormalizationGradDesc, f"{_FUSED}GradV3Desc")
 @on_copies()
 def gradient_plan(desc: NormalizationGradDesc | FusedBatchNormGradV3Desc) -> CompiledGradientPlan | str:
-    """The plan for a checked desc, or the reason why there is none."""
     from dmlpy.devices.cpu.normalization.plan import CompiledGradientPlan
 
     layout, reason = _find_layout(desc.geometry)
@@ -62,7 +60,6 @@ def _axes_of(desc: MeanVarianceDesc) -> set[int]:
 @plan(f"{_MEAN_VARIANCE}Desc", f"{_MEAN_VARIANCE}1Desc", f"{_MEAN_VARIANCE}2Desc")
 @on_copies(innermost=_axes_of)
 def mean_variance_plan(desc: MeanVarianceDesc) -> CompiledMeanVariancePlan | str:
-    """The plan for a checked desc, or the reason why there is none."""
     from dmlpy.devices.cpu.reduction.plan import CompiledMeanVariancePlan, Groups
     from dmlpy.operators.normalization.mean_variance import MeanVarianceNormalization2Desc
 
@@ -83,7 +80,6 @@ def mean_variance_plan(desc: MeanVarianceDesc) -> CompiledMeanVariancePlan | str
 @plan("dmlpy.operators.normalization.lp:LPNormalizationDesc")
 @on_copies(innermost=lambda desc: {desc.axis})
 def lp_plan(desc: LPNormalizationDesc) -> CompiledLPNormalizationPlan | str:
-    """The plan for a checked desc, or the reason why there is none."""
     from dmlpy.devices.cpu.reduction.plan import CompiledLPNormalizationPlan, Groups
 
     groups = Groups.of(desc.tensors(), {desc.axis})

@@ -13,7 +13,6 @@ if TYPE_CHECKING:
 
 @plan(AdamOptimizerDesc)
 def adam_plan(desc: AdamOptimizerDesc) -> AdamPlan | str:
-    """The plan for a checked desc, or the reason why there is none."""
     from dmlpy.devices.cpu.isa import have_one_storage
     from dmlpy.devices.cpu.optimization.plan import AdamPlan
 

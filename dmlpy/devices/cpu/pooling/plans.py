@@ -32,7 +32,7 @@ _PLANES_DIMENSIONS = 4
 
 @plan(AveragePoolingDesc, AveragePooling1Desc, f"{_MAXIMUM}PoolingDesc", f"{_MAXIMUM}Pooling1Desc", f"{_MAXIMUM}Pooling2Desc")
 def pooling_plan(desc: ForwardPoolingDesc) -> Plan | str:
-    """The plan for a checked desc, or the reason why there is none."""
+    """Poolings with indices, of bytes and over three dimensions have plans of their own."""
     from dmlpy.devices.cpu.isa import have_one_storage
     from dmlpy.devices.cpu.pooling.plan import PoolingPlan, RowBlockPoolingPlan
 
@@ -53,7 +53,7 @@ def pooling_plan(desc: ForwardPoolingDesc) -> Plan | str:
 
 
 def _depth_plan(desc: ForwardPoolingDesc) -> Plan | str:
-    """The plan of a checked desc of floats over three dimensions, or the reason why there is none."""
+    """The plan of a pooling of floats over three dimensions."""
     from dmlpy.devices.cpu.float32_copies import Float32CopyPlan
     from dmlpy.devices.cpu.pooling.depth_plan import DepthPoolingPlan, of_joined_slices
 
@@ -69,7 +69,7 @@ def _depth_plan(desc: ForwardPoolingDesc) -> Plan | str:
 
 @plan(f"{_MAXIMUM}PoolingGradDesc")
 def indexed_plan(desc: IndexedPoolingDesc | MaxPoolingGradDesc) -> PoolingPlan | ByteFloatsPlan | IndexedPoolingPlan | str:
-    """The plan of a checked desc with indices, or of the gradient, or the reason why there is none."""
+    """The plan of a pooling with indices, or of its gradient."""
     from dmlpy.devices.cpu.isa import have_one_storage
     from dmlpy.devices.cpu.pooling.plan import IndexedPoolingPlan, PoolingPlan
 
@@ -90,7 +90,7 @@ def indexed_plan(desc: IndexedPoolingDesc | MaxPoolingGradDesc) -> PoolingPlan |
 @plan(f"{_MAXIMUM}UnpoolingDesc")
 @on_copies()
 def unpooling_plan(desc: MaxUnpoolingDesc) -> IndexingPlan | str:
-    """The plan of a checked desc as a scatter into zeros, or the reason why there is none."""
+    """A scatter into zeros."""
     from dmlpy.devices.cpu.indexing.plan import ELEMENTS, IndexingPlan, Units
 
     assert desc.output_tensor is not None  # guaranteed by the check
@@ -106,7 +106,6 @@ def unpooling_plan(desc: MaxUnpoolingDesc) -> IndexingPlan | str:
 @plan(f"{_REGIONS}AlignDesc", f"{_REGIONS}Align1Desc", f"{_REGIONS}PoolingDesc")
 @on_copies("roi_tensor", "batch_indices_tensor")
 def regions_plan(desc: ForwardRegionsDesc | ROIPoolingDesc) -> RegionsPlan | str:
-    """The plan for a checked desc, or the reason why there is none."""
     from dmlpy.devices.cpu.isa import have_one_storage
     from dmlpy.devices.cpu.pooling.region_plan import RegionsPlan
 
@@ -122,7 +121,6 @@ def regions_plan(desc: ForwardRegionsDesc | ROIPoolingDesc) -> RegionsPlan | str
 @plan(f"{_REGIONS}AlignGradDesc")
 @on_copies()
 def region_gradient_plan(desc: ROIAlignGradDesc) -> RegionGradientPlan | str:
-    """The plan for a checked desc, or the reason why there is none."""
     from dmlpy.description.enums import ReduceFunction
     from dmlpy.devices.cpu.isa import have_one_storage
     from dmlpy.devices.cpu.pooling.region_gradient_plan import RegionGradientPlan
@@ -138,7 +136,7 @@ def region_gradient_plan(desc: ROIAlignGradDesc) -> RegionGradientPlan | str:
 
 
 def _byte_plan(desc: ForwardPoolingDesc) -> ByteFloatsPlan | str:
-    """The plan of a pooling of bytes, or why there is none."""
+    """The plan of a pooling of bytes."""
     from dmlpy.devices.cpu.quantized.float_plan import ByteFloatsPlan, floats_of
 
     source, target = desc.input_tensor, desc.output_tensor

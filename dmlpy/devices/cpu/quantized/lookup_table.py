@@ -49,7 +49,6 @@ class LookupParameters(UnitParameters):
 
 
 def lookup_plan(desc: LookupTableDesc) -> LookupTablePlan | str:
-    """The plan for a checked desc, or the reason why there is none."""
     operators = desc.table_operators()
     if operators is None:
         return "each element along the last dimension would have a table of its own"

@@ -46,7 +46,7 @@ _OF_EACH_ROW = ("a_scale_tensor", "a_zero_point_tensor", "output_scale_tensor", 
 
 @plan(MatrixMultiplyIntegerDesc, MatrixMultiplyIntegerToFloatDesc, QuantizedLinearMatrixMultiplyDesc)
 def byte_product_plan(desc: QuantizedProductDesc) -> ByteProductPlan | Float32CopyPlan | str:
-    """The plan of a product of matrices, or the reason why there is none."""
+    """The plan of a product of matrices."""
     from dmlpy.devices.cpu.quantized.matrix import ByteProductPlan
     from dmlpy.devices.cpu.quantized.products import MOST_TERMS
 
@@ -73,7 +73,7 @@ def with_joined_rows(desc: QuantizedProductDesc) -> QuantizedProductDesc:
 
 @plan(ConvolutionIntegerDesc, QuantizedLinearConvolutionDesc)
 def byte_convolution_plan(desc: QuantizedConvolvingDesc) -> ByteConvolutionPlan | str:
-    """The plan of a convolution, or the reason why there is none."""
+    """The plan of a convolution."""
     from dmlpy.devices.cpu.quantized.convolution import ByteConvolutionPlan
     from dmlpy.devices.cpu.quantized.products import MOST_TERMS
 
@@ -84,7 +84,7 @@ def byte_convolution_plan(desc: QuantizedConvolvingDesc) -> ByteConvolutionPlan 
 
 @plan(QuantizedLinearAveragePoolingDesc)
 def average_pooling_plan(desc: QuantizedLinearAveragePoolingDesc) -> QuantizedAveragePoolingPlan | str:
-    """The plan of an average pooling, or the reason why there is none."""
+    """The plan of an average pooling."""
     from dmlpy.devices.cpu.pooling.byte_plan import QuantizedAveragePoolingPlan
     from dmlpy.devices.cpu.quantized.products import MOST_TERMS
 
@@ -97,7 +97,7 @@ def average_pooling_plan(desc: QuantizedLinearAveragePoolingDesc) -> QuantizedAv
 
 @plan(ElementWiseQuantizeLinearDesc, ElementWiseDequantizeLinearDesc)
 def linear_plan(desc: ElementWiseQuantizeLinearDesc | ElementWiseDequantizeLinearDesc) -> ElementsPlan | WidenedPlan | str:
-    """The plan of a scale and a zero point for each element, or the reason why there is none."""
+    """The plan of a scale and a zero point for each element."""
     from dmlpy.devices.cpu.quantized.linear import Element
 
     assert desc.output_tensor is not None  # guaranteed by the check
@@ -120,7 +120,7 @@ def add_plan(desc: ElementWiseQuantizedLinearAddDesc) -> ElementsPlan | WidenedP
 @plan(DynamicQuantizeLinearDesc)
 @on_copies()
 def dynamic_plan(desc: DynamicQuantizeLinearDesc) -> Plan | str:
-    """The plan of a quantization with the input's range, or the reason why there is none."""
+    """The plan of a quantization with the input's range."""
     from dmlpy.devices.cpu.quantized.int4_plan import WidenedPlan, widened
     from dmlpy.devices.cpu.quantized.linear import DynamicPlan
 
@@ -137,7 +137,7 @@ def dynamic_plan(desc: DynamicQuantizeLinearDesc) -> Plan | str:
 
 @plan(QuantizeDesc, DequantizeDesc)
 def quantization_plan(desc: QuantizeDesc | DequantizeDesc) -> ElementsPlan | WidenedPlan | str:
-    """The plan of scales and zero points for blocks of elements, or the reason why there is none."""
+    """The plan of scales and zero points for blocks of elements."""
     from dmlpy.devices.cpu.quantized.linear import Element
 
     roles = {"output": "output_tensor", "x": "input_tensor", "x scale": "quantization_tensors[0]", "x zero": "quantization_tensors[1]"}

@@ -50,7 +50,7 @@ def _layer_plan(desc: ReserveDesc) -> LayerPlan:
 
 @plan("dmlpy.operators.recurrent.block_cell:GRUBlockCellDesc")
 def step_plan(desc: GRUBlockCellDesc) -> StepPlan | str:
-    """The plan for a checked desc of one step of a GRU, or the reason why there is none."""
+    """One step of a GRU."""
     from dmlpy.devices.cpu.recurrent.block_cell import StepPlan
 
     return _step_refusal(desc) or StepPlan(desc)
@@ -58,7 +58,7 @@ def step_plan(desc: GRUBlockCellDesc) -> StepPlan | str:
 
 @plan("dmlpy.operators.recurrent.block_cell:GRUBlockCellGradDesc")
 def step_gradient_plan(desc: GRUBlockCellGradDesc) -> StepGradientPlan | str:
-    """The plan for a checked desc of the gradient of one step, or the reason why there is none."""
+    """The gradient of one step of a GRU."""
     from dmlpy.devices.cpu.recurrent.block_cell import StepGradientPlan
 
     return _step_refusal(desc) or StepGradientPlan(desc)

@@ -33,7 +33,6 @@ _OF_INTEGERS = {ReduceFunction.SUM, ReduceFunction.MULTIPLY, *_EXTREMES}
 @plan(ReduceDesc, derived=False)
 @on_copies(innermost=lambda desc: desc.axes)
 def reduction_plan(desc: ReduceDesc) -> CompiledReductionPlan | CompiledRowReductionPlan | CompiledIntegerReductionPlan | str:
-    """The plan for a checked desc, or the reason why there is none."""
     from dmlpy.devices.cpu.reduction.plan import CompiledIntegerReductionPlan, CompiledReductionPlan, CompiledRowReductionPlan, Groups
 
     if desc.function not in _SUMS | _EXTREMES | _OF_ROWS:
@@ -54,7 +53,6 @@ def reduction_plan(desc: ReduceDesc) -> CompiledReductionPlan | CompiledRowReduc
 @plan(CumulativeSummationDesc, CumulativeProductDesc)
 @on_copies(innermost=lambda desc: {desc.axis})
 def running_plan(desc: CumulativeSummationDesc | CumulativeProductDesc) -> CompiledRunningPlan | CompiledIntegerRunningPlan | str:
-    """The plan for a checked desc, or the reason why there is none."""
     from dmlpy.devices.cpu.reduction.plan import CompiledIntegerRunningPlan, CompiledRunningPlan, Groups
 
     multiplies = isinstance(desc, CumulativeProductDesc)
@@ -71,7 +69,6 @@ def running_plan(desc: CumulativeSummationDesc | CumulativeProductDesc) -> Compi
 @plan(ArgminDesc, ArgmaxDesc)
 @on_copies(innermost=lambda desc: desc.axes)
 def index_plan(desc: ArgminDesc | ArgmaxDesc) -> IndexReductionPlan | str:
-    """The plan for a checked desc, or the reason why there is none."""
     from dmlpy.devices.cpu.reduction.plan import IndexReductionPlan, axes_of
 
     axes = axes_of(desc)

@@ -189,14 +189,14 @@ def _turns(own: Pass, lanes: int) -> tuple[Array, Array]:
 
 
 def resampling_plan(desc: Any) -> ResamplingPlan | str:
-    """The plan of a checked desc of floats, or the reason why there is none."""
+    """The plan of a resampling of floats."""
     (source,), (target,) = ([(slot.place, slot.tensor) for slot in slots] for slots in (desc.input_slots(), desc.output_slots()))
     planes = Planes.of(source[1], target[1], passes(desc))
     return planes if isinstance(planes, str) else ResamplingPlan(source, target, planes)
 
 
 def byte_resampling_plan(desc: Any) -> ByteFloatsPlan | str:
-    """The plan of a checked desc of bytes, or the reason why there is none. Their passes come in the order of whole numbers."""
+    """The plan of a resampling of bytes, whose passes come in the order of whole numbers."""
     source, target = desc.input_tensor, desc.output_tensor
     planes = Planes.of(floats_of(source), floats_of(target), passes(desc))
     if isinstance(planes, str):
@@ -238,7 +238,7 @@ class ValueScalePlan(PlanWithoutConstants):
 
 
 def value_scale_plan(desc: ValueScale2DDesc) -> ValueScalePlan | str:
-    """The plan for a checked desc, or the reason why there is none."""
+    """An element-wise program for each channel, which has a bias of its own."""
     assert desc.output_tensor is not None  # guaranteed by the check
     x, y = (_channel(tensor) for tensor in (desc.input_tensor, desc.output_tensor))
     channels: list[Plan] = []

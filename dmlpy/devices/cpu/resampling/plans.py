@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
 @plan(Upsample2DDesc)
 def upsample_plan(desc: Upsample2DDesc) -> Plan | str:
-    """The plan for a checked desc, or the reason why there is none."""
     if desc.interpolation_mode is InterpolationMode.NEAREST_NEIGHBOR:
         return copy_plan(desc, "upsample_copies")
     return resampling_plan(desc)
@@ -26,7 +25,6 @@ def upsample_plan(desc: Upsample2DDesc) -> Plan | str:
 @plan(ForwardResampleDesc, ResampleGradientDesc)
 @on_copies()
 def resampling_plan(desc: Any) -> ResamplingPlan | ByteFloatsPlan | str:
-    """The plan for a checked desc, or the reason why there is none."""
     from dmlpy.devices.cpu.isa import have_one_storage
     from dmlpy.devices.cpu.resampling import plan as plans
 
@@ -40,7 +38,6 @@ def resampling_plan(desc: Any) -> ResamplingPlan | ByteFloatsPlan | str:
 
 @plan(ValueScale2DDesc)
 def scale_values_plan(desc: ValueScale2DDesc) -> ValueScalePlan | str:
-    """The plan for a checked desc, or the reason why there is none."""
     from dmlpy.devices.cpu.resampling.plan import value_scale_plan
 
     return value_scale_plan(desc)
