@@ -107,10 +107,10 @@ def _counts(device: Device) -> tuple[int, int]:
     if device.memory_kind == "cuda":
         library = _library(device)
         return len(library.compiled), len(library.keys) - len(library.compiled)
-    from dmlpy.devices.cpu.jit import made
+    from dmlpy.devices.cpu.jit import loaded_functions
 
-    compiled = sum(kernel.compiled for kernel in made)
-    return compiled, len(made) - compiled
+    compiled = sum(function.compiled for function in loaded_functions)
+    return compiled, len(loaded_functions) - compiled
 
 
 def _library(device: Device) -> KernelLibrary:

@@ -216,3 +216,21 @@ def test_the_loss_is_linear_in_the_upstream_gradients(dtype: Any, projected: int
     upstream["output_sequence_tensor"][1, 0, 2, 1], upstream["output_cell_single_tensor"][0, 0, 1, 2] = 2.0, -3.0
     expected = 2.0 * outputs["output_sequence_tensor"][1, 0, 2, 1] - 3.0 * outputs["output_cell_single_tensor"][0, 0, 1, 2]
     assert loss(run.desc, run.arrays, upstream) == pytest.approx(expected, rel=1e-12)
+
+
+@pytest.mark.parametrize("device", ["numpy", "cpu"])
+def test_both_directions_input_gradients_are_rounded_as_one(device: str) -> None:
+    """They cancel here, which FLOAT16 in between would spoil."""
+    rng = np.random.default_rng(6)
+    run = build("RNN", rng, t=1, dtype=np.float16, direction="BIDIRECTIONAL", optional=())
+    weights = run.inputs["weight_tensor"].elements
+    weights[0, 1] = -weights[0, 0]
+    desc, forward = run.desc.gradient(), dml.compile(run.desc, device)(**run.arrays).as_dict()
+    tensors, arrays = desc.tensors(), {**run.arrays, RESERVE: forward[RESERVE]}
+    for name in ("output_sequence", "output_single"):
+        gradient = rng.standard_normal(tensors[f"{name}_gradient_tensor"].sizes).astype(np.float16)
+        gradient[:, 1] = gradient[:, 0]
+        arrays[f"{name}_gradient_tensor"] = gradient
+    gradients = dml.compile(desc, device)(**{name: array for name, array in arrays.items() if name in tensors}).as_dict()
+    assert (gradients["weight_gradient_tensor"][0, 0] != 0).all()
+    assert not gradients["input_gradient_tensor"].any()

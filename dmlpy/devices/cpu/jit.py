@@ -44,7 +44,7 @@ _WORD_AFTER_S = 1.0
 """The time of compiling, in seconds, after which a process says on a terminal that it compiles."""
 
 
-class Made(NamedTuple):
+class LoadedFunction(NamedTuple):
     """A function that this process has loaded or compiled.
 
     Attributes:
@@ -58,7 +58,7 @@ class Made(NamedTuple):
     compiled: bool
 
 
-made: list[Made] = []
+loaded_functions: list[LoadedFunction] = []
 """The functions that this process has loaded or compiled, in order."""
 _lock = forks.reentrant_lock()
 _functions: dict[tuple[Hashable, ...], Function] = {}
@@ -116,9 +116,9 @@ class Kernel(PlanPart):
                     store.write(key, image, symbol)
             _functions[form] = self._kind(address)
             _functions[form].address = address  # ctypes takes microseconds to return it
-            made.append(Made(name, time.perf_counter() - started, compiles))
+            loaded_functions.append(LoadedFunction(name, time.perf_counter() - started, compiles))
             level = logging.INFO if compiles else logging.DEBUG
-            CACHE.log(level, "%s: %s in %.2f s", name, "compiled" if compiles else "loaded from disk", made[-1].seconds)
+            CACHE.log(level, "%s: %s in %.2f s", name, "compiled" if compiles else "loaded from disk", loaded_functions[-1].seconds)
 
     def _compiled(self, choices: tuple[Hashable, ...]) -> tuple[bytes, str]:
         """The machine code of a function, and its symbol."""
@@ -219,7 +219,7 @@ _named: set[str] = set()
 @contextmanager
 def _announced(what: str) -> Iterator[None]:
     """Logs once what is compiled, and shows it on the terminal, if standard error is one, once compiling has taken a second in all."""
-    compiled = [item for item in made if item.compiled]
+    compiled = [item for item in loaded_functions if item.compiled]
     text = f"Compiling kernels for {what}, on first use only; `dmlpy warmup` does it ahead"
     if what not in _named:
         _named.add(what)

@@ -87,7 +87,7 @@ def test_what_is_compiled_is_found_later(new_process: Any, tmp_path: Path) -> No
 
 def test_a_model_of_other_sizes_needs_no_more(new_process: Any) -> None:
     list(warm_up(["gemm", "normalization", "reduction"]))
-    before = len(jit.made)
+    before = len(jit.loaded_functions)
     rows, matrix = x.input("rows", [1, 2, 33, 80]), x.input("matrix", [1, 2, 80, 48])
     scale = x.input("scale", [1, 2, 33, 80])
     normal = x.mean_variance_normalization1(rows, scale, scale, axes=[3], normalize_variance=True, epsilon=1e-3)
@@ -95,7 +95,7 @@ def test_a_model_of_other_sizes_needs_no_more(new_process: Any) -> None:
     for node in x.graph([product, x.reduce(rows, function="AVERAGE", axes=[3])]).nodes:
         assert isinstance(node, OperatorNode)
         assert dml.compile(node.operator, "cpu").plan.startswith("strategy: compiled\n")
-    assert len(jit.made) == before
+    assert len(jit.loaded_functions) == before
 
 
 def test_networks_need_no_more(new_process: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -144,12 +144,12 @@ def test_what_graphs_fuse_is_planned_once(new_process: Any, monkeypatch: pytest.
 def test_layers_of_sequences_of_any_lengths_are_compiled(new_process: Any) -> None:
     descs = [desc for _, desc in WORK["rnn"]("FLOAT32", False)]
     list(warm_up(["rnn"]))
-    before = len(jit.made)
+    before = len(jit.loaded_functions)
     for desc in descs:
         assert desc.tensors().keys() >= {"sequence_lengths_tensor"}
         for each in (desc, desc.replace(sequence_lengths_tensor=None)):
             assert dml.compile(each, "cpu").plan.startswith("strategy: compiled")
-    assert len(jit.made) == before
+    assert len(jit.loaded_functions) == before
 
 
 @pytest.mark.parametrize("training", [False, True], ids=["forward", "training"])
