@@ -113,30 +113,30 @@ class _Export:
     def _refuse_unknown(self) -> None:
         for name in self.constants:
             if name not in self.ir.inputs:
-                known = [*self.ir.inputs]
-                problem = Problem("onnx.export", f"constants[{name!r}]", "no input of the graph", f"one of {', '.join(known)}")
-                self.problems.append(replace(problem, remedy=did_you_mean(name, known)))
+                inputs = [*self.ir.inputs]
+                problem = Problem("onnx.export", f"constants[{name!r}]", "no input of the graph", f"one of {', '.join(inputs)}")
+                self.problems.append(replace(problem, remedy=did_you_mean(name, inputs)))
 
     def _store_constants(self, name: str, desc: TensorDesc) -> np.ndarray[Any, Any] | None:
         """Stores an input's elements in the model, with size 1 along the dimensions that its strides repeat."""
-        given = self.constants[name]
-        if isinstance(given, bytes):
-            if len(given) >= desc.extent_in_bytes:
-                return apply_constant_view(given, desc)
-            found, expected = f"{len(given)} bytes", f"at least {desc.extent_in_bytes}"
+        constant = self.constants[name]
+        if isinstance(constant, bytes):
+            if len(constant) >= desc.extent_in_bytes:
+                return apply_constant_view(constant, desc)
+            actual, expected = f"{len(constant)} bytes", f"at least {desc.extent_in_bytes}"
         else:
             try:
-                refuse_mask(given)
-                array = np.asarray(given)
+                refuse_mask(constant)
+                array = np.asarray(constant)
             except Exception as error:  # other libraries' code
                 why = (f"{type(error).__name__}: {error}",)
                 expected = f"{desc.data_type} {list(desc.sizes)}"
-                self.problems.append(Problem("onnx.export", f"constants[{name!r}]", brief(given), expected, why))
+                self.problems.append(Problem("onnx.export", f"constants[{name!r}]", brief(constant), expected, why))
                 return None
             if array.shape == desc.sizes and array.dtype == dtype_of(element_of(desc.data_type)):
                 return np.ascontiguousarray(array[tuple(slice(size) for size in once(desc))])
-            found, expected = f"{array.dtype} {list(array.shape)}", f"{desc.data_type} {list(desc.sizes)}"
-        self.problems.append(Problem("onnx.export", f"constants[{name!r}]", found, expected))
+            actual, expected = f"{array.dtype} {list(array.shape)}", f"{desc.data_type} {list(desc.sizes)}"
+        self.problems.append(Problem("onnx.export", f"constants[{name!r}]", actual, expected))
         return None
 
     def _name_outputs(self, named: Mapping[str, Value]) -> None:
@@ -172,11 +172,11 @@ class _Export:
         def read(use: str) -> Value:
             return self._once(self.ir.reads[index, use], node.tensor(use), use)
 
-        def known(use: str) -> np.ndarray[Any, Any] | None:
+        def read_constant(use: str) -> np.ndarray[Any, Any] | None:
             constant = self.ir.constant(self.ir.reads[index, use])
             return None if constant is None else apply_constant_view(constant.data, node.tensor(use))
 
-        node = Node(desc, self.writer, read, known, wide=rule.wide)
+        node = Node(desc, self.writer, read, read_constant, wide=rule.wide)
         try:
             self._store(index, desc, node, rule.write(node))
         except Refusal as refusal:

@@ -28,14 +28,16 @@ class Node:
         desc: its operator.
         writer: writes the model.
         read: reads its inputs.
-        known: the elements of its constant inputs, by place, as `read` returns them.
+        constant: the elements of its constant inputs, by place, as `read` returns them.
         wide: whether to read FLOAT16 and BFLOAT16 as FLOAT32.
     """
 
-    def __init__(self, desc: Any, writer: Writer, read: Read, known: Callable[[str], np.ndarray[Any, Any] | None], *, wide: bool) -> None:
+    def __init__(
+        self, desc: Any, writer: Writer, read: Read, constant: Callable[[str], np.ndarray[Any, Any] | None], *, wide: bool
+    ) -> None:
         self.desc = desc
         self.writer = writer
-        self.known = known
+        self.constant = constant
         self._read = read
         self._wide = wide
         self._tensors: dict[str, TensorDesc] = desc.tensors()
@@ -95,6 +97,6 @@ class Node:
         nothing = helper.make_tensor("value", like.element, [1], [0])
         return self.add("ConstantOfShape", self.writer.integers(sizes), element=like.element, value=nothing)
 
-    def rejection(self, field: str, given: object, expected: str) -> Refusal:
+    def rejection(self, field: str, value: object, expected: str) -> Refusal:
         """The error for a member that ONNX does not have."""
-        return Refusal(Problem("onnx.export", field, str(given), expected))
+        return Refusal(Problem("onnx.export", field, str(value), expected))

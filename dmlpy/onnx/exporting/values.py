@@ -177,8 +177,8 @@ class Value:
 
     def part(self, starts: Sequence[int], ends: Sequence[int], axes: Sequence[int], steps: Sequence[int] | None = None) -> Value:
         """A slice along some axes; ends and steps as in ONNX."""
-        given = [self.writer.integers(numbers) for numbers in (starts, ends, axes, steps or [1] * len(axes))]
-        return self.writer.add("Slice", self, *given)
+        slices = [self.writer.integers(numbers) for numbers in (starts, ends, axes, steps or [1] * len(axes))]
+        return self.writer.add("Slice", self, *slices)
 
 
 @cache
@@ -210,7 +210,7 @@ class Writer:
         """Prefix of the names of the nodes that are written next."""
         self._taken = set(taken)
         self._sources: dict[str, Value] = {}
-        self._known: dict[tuple[str, tuple[int, ...], bytes], str] = {}
+        self._names_of_constants: dict[tuple[str, tuple[int, ...], bytes], str] = {}
 
     def add(self, op_type: str, *inputs: Value | None, element: int | None = None, **attributes: Any) -> Value:
         """Writes a node with one output.
@@ -227,34 +227,34 @@ class Writer:
         """Writes a node with several outputs; see `add`."""
         formals, results, variables = _formals(op_type)
         chosen: dict[str, tuple[int, int]] = {}
-        for given, formal in zip(inputs, formals, strict=False):
-            if given is not None and formal in variables and formal not in chosen:
-                chosen[formal] = (given.element, self._is_used_by(op_type, given.element, variables[formal]))
+        for source, formal in zip(inputs, formals, strict=False):
+            if source is not None and formal in variables and formal not in chosen:
+                chosen[formal] = (source.element, self._is_used_by(op_type, source.element, variables[formal]))
         names = []
-        for given, formal in zip(inputs, formals, strict=False):
-            names.append("" if given is None else given.cast(chosen[formal][1]).name if formal in chosen else given.name)
+        for source, formal in zip(inputs, formals, strict=False):
+            names.append("" if source is None else source.cast(chosen[formal][1]).name if formal in chosen else source.name)
         outputs = [self.unique(op_type) for _ in range(count)]
         held = {name: value for name, value in attributes.items() if value is not None}
         self.nodes.append(helper.make_node(op_type, names, outputs, name=outputs[0], **held))
-        found = []
+        values = []
         for at, output in enumerate(outputs):
             formal = results[min(at, len(results) - 1)]
             if element is not None:
-                found.append(Value(self, output, element))
+                values.append(Value(self, output, element))
             elif formal in chosen:
-                wanted, own = chosen[formal]
-                found.append(Value(self, output, own).cast(wanted))
+                wanted, stand_in = chosen[formal]
+                values.append(Value(self, output, stand_in).cast(wanted))
             else:
                 (variable,) = variables.get(formal, (formal,))
-                found.append(Value(self, output, _ELEMENTS[variable]))
-        return found
+                values.append(Value(self, output, _ELEMENTS[variable]))
+        return values
 
     def reshape(self, value: Value, sizes: Sequence[int]) -> Value:
         """Writes a Reshape; of a reshaped value, reshapes the original."""
         source = self._sources.get(value.name, value)
-        found = self.add("Reshape", source, self.integers(sizes))
-        self._sources[found.name] = source
-        return found
+        reshaped = self.add("Reshape", source, self.integers(sizes))
+        self._sources[reshaped.name] = source
+        return reshaped
 
     def prune(self, outputs: Sequence[str]) -> list[NodeProto]:
         """Returns the nodes that outputs need, and removes the constants that none of these reads."""
@@ -269,10 +269,10 @@ class Writer:
     def constant(self, array: np.ndarray[Any, Any]) -> Value:
         """A constant; equal ones are stored once."""
         key = (array.dtype.name, array.shape, array.tobytes())
-        if key not in self._known:
-            self._known[key] = self.unique("constant")
-            self.constants[self._known[key]] = array
-        return Value(self, self._known[key], element_of_array(array))
+        if key not in self._names_of_constants:
+            self._names_of_constants[key] = self.unique("constant")
+            self.constants[self._names_of_constants[key]] = array
+        return Value(self, self._names_of_constants[key], element_of_array(array))
 
     def integers(self, values: Any) -> Value:
         """A constant of INT64."""
@@ -289,12 +289,12 @@ class Writer:
         return name
 
     def _is_used_by(self, op_type: str, element: int, allowed: frozenset[str]) -> int:
-        for own in (element, *_WIDER.get(element, ())):
-            if _type_string(own) in allowed:
-                return own
+        for candidate in (element, *_WIDER.get(element, ())):
+            if _type_string(candidate) in allowed:
+                return candidate
         names = ", ".join(sorted(name.removeprefix("tensor(").removesuffix(")") for name in allowed))
-        given = f"{element_name(element)} for ONNX's {op_type} of opset {OPSET}"
-        raise Refusal(Problem("onnx.export", "", given, f"a type that it takes: {names}"))
+        actual = f"{element_name(element)} for ONNX's {op_type} of opset {OPSET}"
+        raise Refusal(Problem("onnx.export", "", actual, f"a type that it takes: {names}"))
 
 
 _ELEMENTS = {_type_string(element): element for element in TensorProto.DataType.values() if element}

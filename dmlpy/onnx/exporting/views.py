@@ -21,31 +21,31 @@ Axis = tuple[int, int, int]
 """A dimension of several elements: stride, size, and index."""
 
 
-def apply_view(value: Value, own: TensorDesc, seen: TensorDesc) -> Value:
+def apply_view(value: Value, written: TensorDesc, seen: TensorDesc) -> Value:
     """A value as viewed by a reader's desc, with size 1 along the dimensions that its strides repeat.
 
     Args:
-        value: has the elements of `own`, in its sizes.
-        own: the value's layout in memory.
+        value: has the elements of `written`, in its sizes.
+        written: the value's layout in memory.
         seen: the layout in which it is read.
 
     Raises:
         Refusal: the view reinterprets bits as another type, or reads memory without an element.
     """
     strides = list(seen.element_strides)
-    if own.data_type is not seen.data_type:
-        strides = _in_elements(own, seen)
+    if written.data_type is not seen.data_type:
+        strides = _in_elements(written, seen)
     kept = once(seen)
-    if any(size > 1 and stride == 0 for size, stride in zip(own.sizes, own.element_strides, strict=True)):
-        repeated = list(own.broadcast_axes)
+    if any(size > 1 and stride == 0 for size, stride in zip(written.sizes, written.element_strides, strict=True)):
+        repeated = list(written.broadcast_axes)
         value = value.part([0] * len(repeated), [1] * len(repeated), repeated)
-        own = own.replace(sizes=once(own))
-    if tuple(kept) == own.sizes and same_layout(own, strides):
+        written = written.replace(sizes=once(written))
+    if tuple(kept) == written.sizes and same_layout(written, strides):
         pass
-    elif own.is_packed and prod(kept) == own.element_count and _is_packed(kept, strides):
-        value = value if tuple(kept) == own.sizes else value.reshape(kept)
+    elif written.is_packed and prod(kept) == written.element_count and _is_packed(kept, strides):
+        value = value if tuple(kept) == written.sizes else value.reshape(kept)
     else:
-        value = _apply_strides(value, own, kept, strides)
+        value = _apply_strides(value, written, kept, strides)
     return value.cast(seen.data_type)
 
 
@@ -63,14 +63,14 @@ def apply_constant_view(data: bytes, seen: TensorDesc) -> np.ndarray[Any, Any]:
     return np.ascontiguousarray(flat[_offsets(once(seen), seen.element_strides)])
 
 
-def _in_elements(own: TensorDesc, seen: TensorDesc) -> list[int]:
+def _in_elements(written: TensorDesc, seen: TensorDesc) -> list[int]:
     """A reader's strides in elements of the written type, if a cast yields what the reader sees."""
-    times, rest = divmod(own.data_type.bits, seen.data_type.bits)
-    whole = all(desc.data_type.bits >= 8 and desc.data_type.numpy.kind in "iu" for desc in (own, seen))
+    times, rest = divmod(written.data_type.bits, seen.data_type.bits)
+    whole = all(desc.data_type.bits >= 8 and desc.data_type.numpy.kind in "iu" for desc in (written, seen))
     axes = zip(seen.sizes, seen.element_strides, strict=True)
     if not whole or rest or times < 1 or any(size > 1 and stride % times for size, stride in axes):
-        found = f"{seen.summary()} of a value written as {own.summary()}"
-        raise Refusal(Problem("onnx.export", "", found, "a view of the same type: ONNX does not read bits as those of another type"))
+        actual = f"{seen.summary()} of a value written as {written.summary()}"
+        raise Refusal(Problem("onnx.export", "", actual, "a view of the same type: ONNX does not read bits as those of another type"))
     return [stride // times for stride in seen.element_strides]
 
 
@@ -80,18 +80,18 @@ def _is_packed(sizes: Sequence[int], strides: Sequence[int]) -> bool:
 
 def _axes(sizes: Sequence[int], strides: Sequence[int]) -> list[Axis]:
     """The dimensions of several elements, those with the largest strides first."""
-    found = [(stride, size, axis) for axis, (size, stride) in enumerate(zip(sizes, strides, strict=True)) if size > 1]
-    return sorted(found, key=lambda axis: -axis[0])
+    long_axes = [(stride, size, axis) for axis, (size, stride) in enumerate(zip(sizes, strides, strict=True)) if size > 1]
+    return sorted(long_axes, key=lambda axis: -axis[0])
 
 
-def _apply_strides(value: Value, own: TensorDesc, kept: list[int], strides: list[int]) -> Value:
-    lying, read = _axes(own.sizes, own.element_strides), _axes(kept, strides)
+def _apply_strides(value: Value, written: TensorDesc, kept: list[int], strides: list[int]) -> Value:
+    lying, read = _axes(written.sizes, written.element_strides), _axes(kept, strides)
     parts = _parts(lying, read)
     if parts is None:
-        return _gather(value, own, kept, strides)
+        return _gather(value, written, kept, strides)
     order = [axis for _, _, axis in lying]
     if order != sorted(order):
-        value = value.transpose([*(axis for axis in range(len(own.sizes)) if axis not in order), *order])
+        value = value.transpose([*(axis for axis in range(len(written.sizes)) if axis not in order), *order])
     counts, taken = [count for count, _ in parts], [size for _, size in parts]
     value = value.reshape(counts)
     if cut := [at for at, (count, size) in enumerate(parts) if count != size]:
@@ -116,7 +116,7 @@ def _parts(lying: list[Axis], read: list[Axis]) -> list[tuple[int, int]] | None:
             blocks[-1] = [stride, blocks[-1][1] * size]
         else:
             blocks.append([stride, size])
-    found: list[tuple[int, int]] = []
+    parts: list[tuple[int, int]] = []
     left = list(read)
     for stride, count in blocks:
         inside = [axis for axis in left if stride <= axis[0]]
@@ -125,29 +125,29 @@ def _parts(lying: list[Axis], read: list[Axis]) -> list[tuple[int, int]] | None:
         for step, size, _ in inside:
             if rest % step or rest // step < size:
                 return None
-            found.append((rest // step, size))
+            parts.append((rest // step, size))
             rest = step
         if rest % stride:
             return None
-        found.append((rest // stride, 1))
-    return None if left else found
+        parts.append((rest // stride, 1))
+    return None if left else parts
 
 
-def _gather(value: Value, own: TensorDesc, kept: list[int], strides: list[int]) -> Value:
+def _gather(value: Value, written: TensorDesc, kept: list[int], strides: list[int]) -> Value:
     """Gathers the elements by their offsets in memory."""
-    numbers = np.full(own.span, -1, np.int64)
-    numbers[_offsets(own.sizes, own.element_strides)] = np.arange(own.element_count).reshape(own.sizes)
+    numbers = np.full(written.span, -1, np.int64)
+    numbers[_offsets(written.sizes, written.element_strides)] = np.arange(written.element_count).reshape(written.sizes)
     offsets = _offsets(kept, strides)
-    found = numbers[np.minimum(offsets, own.span - 1)]
-    if int(offsets.max()) >= own.span or int(found.min()) < 0:
-        given = f"sizes {kept} with strides {strides} of a value written as {own.summary()}"
-        raise Refusal(Problem("onnx.export", "", given, "a view of elements that are written"))
-    return value.reshape([-1]).take(found, 0)
+    positions = numbers[np.minimum(offsets, written.span - 1)]
+    if int(offsets.max()) >= written.span or int(positions.min()) < 0:
+        actual = f"sizes {kept} with strides {strides} of a value written as {written.summary()}"
+        raise Refusal(Problem("onnx.export", "", actual, "a view of elements that are written"))
+    return value.reshape([-1]).take(positions, 0)
 
 
 def _offsets(sizes: Sequence[int], strides: Sequence[int]) -> np.ndarray[Any, Any]:
     """The offset of each element in memory."""
-    found = np.zeros((1,) * len(sizes), np.int64)
+    offsets = np.zeros((1,) * len(sizes), np.int64)
     for axis, (size, stride) in enumerate(zip(sizes, strides, strict=True)):
-        found = found + (np.arange(size) * stride).reshape([-1 if at == axis else 1 for at in range(len(sizes))])
-    return found
+        offsets = offsets + (np.arange(size) * stride).reshape([-1 if at == axis else 1 for at in range(len(sizes))])
+    return offsets

@@ -60,7 +60,7 @@ def export_activation(desc: Any, x: Value, rank: int) -> Value:
         return _shrunk_twice(desc, x.wide()).cast(x.element)
     if name in _PLAIN:
         op_type, members = _PLAIN[name]
-        return x.apply(op_type, **{own: getattr(desc, member) for own, member in members.items()})
+        return x.apply(op_type, **{attribute: getattr(desc, member) for attribute, member in members.items()})
     if name in _GROUPED:
         return x.apply(_GROUPED[name], axis=rank - 1)
     if name == "ELEMENT_WISE_CLIP":
@@ -98,8 +98,8 @@ def of_axes(node: Node) -> Value:
     if len(axes) == 1:
         return x.apply(op_type, axis=axes[0])
     rows, order = in_rows(x, sizes, axes)
-    found = rows.apply(op_type, axis=len(sizes) - len(axes))
-    return found.reshape([sizes[axis] for axis in order]).transpose(np.argsort(order).tolist())
+    result = rows.apply(op_type, axis=len(sizes) - len(axes))
+    return result.reshape([sizes[axis] for axis in order]).transpose(np.argsort(order).tolist())
 
 
 def in_rows(x: Value, sizes: Sequence[int], axes: Sequence[int]) -> tuple[Value, list[int]]:

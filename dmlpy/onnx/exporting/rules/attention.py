@@ -45,50 +45,51 @@ def attention(node: Node) -> dict[str, Value]:
         most = min(past, total - new)
         valid = node.vector("past_sequence_lengths_tensor").cast(TensorProto.INT64).at_most(most).at_least(0)
         key, value = (
-            _compact(node, x, valid, (batch, groups, past + new, own), past, total) for x, own in ((key, size), (value, value_size))
+            _compact(node, x, valid, (batch, groups, past + new, value_width), past, total)
+            for x, value_width in ((key, size), (value, value_size))
         )
-        own = node.writer.integers(np.minimum(new, np.arange(length) + 1)).reshape([1, 1, length, 1])
-        absent = node.writer.integers(np.arange(total)) >= valid.reshape([batch, 1, 1, 1]) + own
+        new_seen = node.writer.integers(np.minimum(new, np.arange(length) + 1)).reshape([1, 1, length, 1])
+        absent = node.writer.integers(np.arange(total)) >= valid.reshape([batch, 1, 1, 1]) + new_seen
     grouped = query.reshape([batch, groups, heads // groups, length, size])
     turned = key.reshape([batch, groups, 1, total, size]).transpose([0, 1, 2, 4, 3])
     scores = (grouped.apply("MatMul", turned) * desc.scale).reshape([batch, heads, length, total])
     if node.has("relative_position_bias_tensor"):
         scores = scores + _last_four(node, "relative_position_bias_tensor")
     weights = _weights(node, scores, _filter(node, batch, total), absent).reshape([batch, groups, heads // groups, length, total])
-    found = weights.apply("MatMul", value.reshape([batch, groups, 1, total, value_size]))
-    output = found.reshape([batch, heads, length, value_size]).transpose([0, 2, 1, 3])
+    weighted = weights.apply("MatMul", value.reshape([batch, groups, 1, total, value_size]))
+    output = weighted.reshape([batch, heads, length, value_size]).transpose([0, 2, 1, 3])
     results = {"output_tensor": output, "output_present_key_tensor": key, "output_present_value_tensor": value}
     return {place: x.reshape(node.sizes(place)) for place, x in results.items() if node.has(place)}
 
 
 def _parts(node: Node, heads: Sequence[int]) -> dict[int, Value]:
     """The given queries, keys and values, by number, as [batch, length, heads, size]; without those that only the past has."""
-    found: dict[int, Value] = {}
+    split: dict[int, Value] = {}
     for part, name in enumerate(("query_tensor", "key_tensor", "value_tensor")):
         if node.has(name):
             *_, batch, length, width = node.sizes(name)
-            found[part] = node.x(name).reshape([batch, length, heads[part], width // heads[part]])
+            split[part] = node.x(name).reshape([batch, length, heads[part], width // heads[part]])
     for name, places in _STACKED.items():
         if node.has(name):
             *_, batch, length, count, _, size = node.sizes(name)
             for at, part in enumerate(places):
-                found[part] = node.x(name).part([at], [at + 1], [-2]).reshape([batch, length, count, size])
-    return found
+                split[part] = node.x(name).part([at], [at + 1], [-2]).reshape([batch, length, count, size])
+    return split
 
 
 def _split_heads(node: Node, parts: dict[int, Value], part: int, sizes: Sequence[int]) -> Value | None:
     """A part with its bias, [batch, heads, length, size]."""
     if part not in parts:
         return None
-    found = parts[part]
+    rows = parts[part]
     if node.has("bias_tensor"):
         heads, groups = (getattr(node.desc, name) for name in node.desc.head_counts)
         size, value_size = node.desc.head_sizes
         widths = [heads * size, groups * size, groups * value_size]
-        start = sum(widths[own] for own in range(part) if own in parts)
-        own = node.vector("bias_tensor").part([start], [start + widths[part]], [0])
-        found = found + own.reshape(sizes[2:])
-    return found.transpose([0, 2, 1, 3])
+        start = sum(widths[before] for before in range(part) if before in parts)
+        bias = node.vector("bias_tensor").part([start], [start + widths[part]], [0])
+        rows = rows + bias.reshape(sizes[2:])
+    return rows.transpose([0, 2, 1, 3])
 
 
 def _with_past(node: Node, name: str, new: Value | None, sizes: Sequence[int]) -> Value:
@@ -126,8 +127,8 @@ def _filter(node: Node, batch: int, keys: int) -> Value | None:
 
     def limit(row: int) -> Value:
         whole = prod(node.sizes("mask_tensor"))
-        own = mask if whole == batch else mask.part([row * batch], [(row + 1) * batch], [0])
-        return own.reshape([batch, 1, 1, 1])
+        row_mask = mask if whole == batch else mask.part([row * batch], [(row + 1) * batch], [0])
+        return row_mask.reshape([batch, 1, 1, 1])
 
     if kind is MultiheadAttentionMaskType.KEY_SEQUENCE_END_START:
         return (at >= limit(0)) | (at < limit(1))

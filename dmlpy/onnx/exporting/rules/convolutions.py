@@ -26,14 +26,14 @@ def convolution(node: Node) -> Value:
         windows = Windows.of(desc, sizes[2:], lengths, node.sizes("input_tensor")[2:])
         return export_transposed_convolution(node, node.x("input_tensor"), filters, bias, windows, desc.group_count)
     windows = Windows.of(desc, node.sizes("input_tensor")[2:], lengths, sizes[2:])
-    found = node.add("Conv", node.x("input_tensor"), filters, bias, group=desc.group_count, **windows.attributes)
-    return trim(found, windows)
+    convolved = node.add("Conv", node.x("input_tensor"), filters, bias, group=desc.group_count, **windows.attributes)
+    return trim(convolved, windows)
 
 
-def trim(found: Value, windows: Windows) -> Value:
+def trim(result: Value, windows: Windows) -> Value:
     """Slices off the positions that only ONNX's formula has."""
     axes = windows.left_over
-    return found.part([0] * len(axes), [windows.positions[axis] for axis in axes], [2 + axis for axis in axes]) if axes else found
+    return result.part([0] * len(axes), [windows.positions[axis] for axis in axes], [2 + axis for axis in axes]) if axes else result
 
 
 def export_transposed_convolution(node: Node, x: Value, filters: Value, bias: Value | None, windows: Windows, groups: int) -> Value:
@@ -46,8 +46,8 @@ def export_transposed_convolution(node: Node, x: Value, filters: Value, bias: Va
     # ONNX Runtime limits output_padding by the stride, even with a larger dilation.
     allowed = all(more < stride for more, stride in zip(beyond, windows.strides, strict=True))
     extra = beyond if allowed else [0] * rank
-    found = node.add("ConvTranspose", x, filters, bias if allowed else None, output_padding=extra, group=groups, **windows.attributes)
+    result = node.add("ConvTranspose", x, filters, bias if allowed else None, output_padding=extra, group=groups, **windows.attributes)
     if allowed:
-        return found
-    found = found.pad([0] * (2 + rank), [0, 0, *beyond])
-    return found if bias is None else found + bias.reshape([1, -1, *[1] * rank])
+        return result
+    result = result.pad([0] * (2 + rank), [0, 0, *beyond])
+    return result if bias is None else result + bias.reshape([1, -1, *[1] * rank])

@@ -96,8 +96,8 @@ def stored(value: Value, data_type: DataType) -> Value:
     dtype = dtype_of(value.element)
     # The largest number of the type below the limit, which floating point may round up.
     top = dtype.type(most) if int(dtype.type(most)) <= most else np.nextafter(dtype.type(most), dtype.type(0))
-    known = value.apply("IsNaN").where(value.like(0), value)
-    return known.apply("Clip", value.like(float(least)), value.like(float(top))).cast(data_type)
+    without_nan = value.apply("IsNaN").where(value.like(0), value)
+    return without_nan.apply("Clip", value.like(float(least)), value.like(float(top))).cast(data_type)
 
 
 @exports(*named(_UNARY))
@@ -110,8 +110,8 @@ def unary(node: Node) -> Value:
 def sign(node: Node) -> Value:
     """Sign, with 0 for NaN, which ONNX's Sign propagates."""
     x = apply_scale(node)
-    known = x.apply("IsNaN").where(x.like(0), x) if x.is_float else x
-    return stored(known.apply("Sign"), node.tensor("output_tensor").data_type)
+    without_nan = x.apply("IsNaN").where(x.like(0), x) if x.is_float else x
+    return stored(without_nan.apply("Sign"), node.tensor("output_tensor").data_type)
 
 
 @exports(*named(_BINARY))
@@ -189,8 +189,8 @@ def difference_square(node: Node) -> Value:
 def _divide(node: Node) -> list[Value]:
     """The operands of a division; integers divided by 0 become 0 divided by 1, since ONNX leaves the result undefined."""
     a, b = node.together("a_tensor", "b_tensor")
-    known = node.known("b_tensor")
-    if a.is_float or (known is not None and known.all()):
+    divisor = node.constant("b_tensor")
+    if a.is_float or (divisor is not None and divisor.all()):
         return [a, b]
     nothing = b.equals(0)
     return [nothing.where(a.like(0), a), nothing.where(b.like(1), b)]

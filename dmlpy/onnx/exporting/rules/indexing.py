@@ -32,9 +32,9 @@ def _to_read(node: Node, indices: Value, sizes: Sequence[int]) -> Value:
         indices: indices; tuples lie along the last dimension.
         sizes: the sizes of the dimensions that they count.
     """
-    known = node.known("indices_tensor")
+    constant = node.constant("indices_tensor")
     wide = indices.cast(TensorProto.INT64)
-    if known is not None and len(sizes) == 1 and -sizes[0] <= known.min(initial=0) and known.max(initial=0) < sizes[0]:
+    if constant is not None and len(sizes) == 1 and -sizes[0] <= constant.min(initial=0) and constant.max(initial=0) < sizes[0]:
         return wide
     most = np.asarray(sizes if len(sizes) > 1 else sizes[0], np.int64)
     if indices.element == TensorProto.UINT64:
@@ -102,16 +102,16 @@ def scatter_nd(node: Node) -> Value:
     numbers: Value | None = None
     outside: Value | None = None
     for axis, size in enumerate(indexed):
-        own = _to_write(tuples.part([axis], [axis + 1], [1]), size)
-        wrong = own.equals(size)
-        numbers = own if numbers is None else numbers * size + own
+        column = _to_write(tuples.part([axis], [axis + 1], [1]), size)
+        wrong = column.equals(size)
+        numbers = column if numbers is None else numbers * size + column
         outside = wrong if outside is None else outside | wrong
     assert numbers is not None
     assert outside is not None
     places = outside.where(numbers.like(blocks), numbers)
     room = x.reshape([blocks, length]).pad([0, 0], [1, 0])
-    found = room.apply("ScatterND", places, node.x("updates_tensor").reshape([updates, length]))
-    return found.part([0], [blocks], [0]).reshape(node.sizes("output_tensor"))
+    scattered = room.apply("ScatterND", places, node.x("updates_tensor").reshape([updates, length]))
+    return scattered.part([0], [blocks], [0]).reshape(node.sizes("output_tensor"))
 
 
 @exports("ONE_HOT")
@@ -130,13 +130,13 @@ def one_hot(node: Node) -> Value:
 def nonzero(node: Node) -> dict[str, Value]:
     """NonZero, padded with zeros to the described size."""
     sizes = node.sizes("input_tensor")
-    found = node.x("input_tensor").apply("NonZero").transpose([1, 0])
-    count = found.apply("Shape", start=0, end=1)
+    coordinates = node.x("input_tensor").apply("NonZero").transpose([1, 0])
+    count = coordinates.apply("Shape", start=0, end=1)
     results = {"output_count_tensor": count.reshape(node.sizes("output_count_tensor"))}
     if node.has("output_coordinates_tensor"):
         *_, rows, length = node.sizes("output_coordinates_tensor")
         missing = node.add("Concat", node.writer.integers([0, 0]), node.writer.integers([rows]) - count, node.writer.integers([0]), axis=0)
-        padded = found.apply("Pad", missing, found.like(0), mode="constant")
+        padded = coordinates.apply("Pad", missing, coordinates.like(0), mode="constant")
         kept = padded.part([len(sizes) - length], [len(sizes)], [1])
         results["output_coordinates_tensor"] = kept.reshape(node.sizes("output_coordinates_tensor"))
     return results
@@ -150,5 +150,5 @@ def reverse_subsequences(node: Node) -> Value:
     lines = prod(sizes) // sizes[axis]
     lengths = node.vector("sequence_lengths_tensor").at_most(sizes[axis]).cast(TensorProto.INT64)
     turned = node.x("input_tensor").transpose(order)
-    found = turned.reshape([lines, sizes[axis]]).apply("ReverseSequence", lengths, batch_axis=0, time_axis=1)
-    return found.reshape([sizes[at] for at in order]).transpose(np.argsort(order).tolist())
+    reversed_lines = turned.reshape([lines, sizes[axis]]).apply("ReverseSequence", lengths, batch_axis=0, time_axis=1)
+    return reversed_lines.reshape([sizes[at] for at in order]).transpose(np.argsort(order).tolist())

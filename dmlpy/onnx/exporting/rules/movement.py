@@ -40,8 +40,8 @@ def split(node: Node) -> dict[str, Value]:
     """Split."""
     axis, places = node.desc.axis, [slot.place for slot in node.desc.output_slots()]
     sizes = node.writer.integers([node.sizes(place)[axis] for place in places])
-    found = node.writer.several("Split", node.x("input_tensor"), sizes, count=len(places), axis=axis)
-    return dict(zip(places, found, strict=True))
+    parts = node.writer.several("Split", node.x("input_tensor"), sizes, count=len(places), axis=axis)
+    return dict(zip(places, parts, strict=True))
 
 
 @exports("TILE")
@@ -58,8 +58,8 @@ def slice_(node: Node) -> Value:
     """Slice; a stride of 0 repeats one element."""
     desc, sizes = node.desc, node.sizes("input_tensor")
     counts = [1 if stride == 0 else count for count, stride in zip(desc.slice_sizes, desc.strides, strict=True)]
-    found = _part(node.x("input_tensor"), sizes, desc.offsets, counts, [stride or 1 for stride in desc.strides])
-    return found if tuple(counts) == tuple(desc.slice_sizes) else found.expand(desc.slice_sizes)
+    part = _part(node.x("input_tensor"), sizes, desc.offsets, counts, [stride or 1 for stride in desc.strides])
+    return part if tuple(counts) == tuple(desc.slice_sizes) else part.expand(desc.slice_sizes)
 
 
 @exports("SLICE1")
@@ -130,8 +130,8 @@ def _places(mode: PaddingMode, at: np.ndarray[tuple[int], np.dtype[np.int64]], s
         return at % size
     symmetric = mode is PaddingMode.SYMMETRIC
     period = 2 * size if symmetric else max(2 * size - 2, 1)
-    found = at % period
-    return np.minimum(found, period - int(symmetric) - found)
+    position = at % period
+    return np.minimum(position, period - int(symmetric) - position)
 
 
 # depth, space and windows

@@ -47,10 +47,10 @@ def batch_training(node: Node) -> dict[str, Value]:
     mean = x.reduce("ReduceMean", axes)
     centred = x - mean
     variance = (centred * centred).reduce("ReduceMean", axes)
-    found = scale * normalize(x, mean, variance, node.desc.epsilon) + node.x("bias_tensor")
+    output = scale * normalize(x, mean, variance, node.desc.epsilon) + node.x("bias_tensor")
     if node.has("fused_add_tensor"):
-        found = found + node.x("fused_add_tensor")
-    return {"output_tensor": found, "output_mean_tensor": mean, "output_variance_tensor": variance}
+        output = output + node.x("fused_add_tensor")
+    return {"output_tensor": output, "output_mean_tensor": mean, "output_variance_tensor": variance}
 
 
 @exports("BATCH_NORMALIZATION_GRAD", "BATCH_NORMALIZATION_TRAINING_GRAD", wide=True)
@@ -80,8 +80,8 @@ def mean_variance(node: Node) -> Value:
     divides = getattr(desc, "use_variance", None)
     divides = desc.normalize_variance if divides is None else divides
     scale, bias = node.maybe("scale_tensor"), node.maybe("bias_tensor")
-    if centres and divides and (found := _as_one(node, x, sizes, axes)) is not None:
-        return found
+    if centres and divides and (output := _as_one(node, x, sizes, axes)) is not None:
+        return output
     if centres:
         x = x - x.reduce("ReduceMean", axes)
     if divides:
@@ -95,14 +95,14 @@ def _as_one(node: Node, x: Value, sizes: Sequence[int], axes: list[int]) -> Valu
     first = len(sizes) - len(axes)
     grouped = [1] * first + list(sizes[first:])
     by_channel = [1, *sizes[1:2], *[1] * (len(sizes) - 2)]
-    given = [name for name in ("scale_tensor", "bias_tensor") if node.has(name)]
+    affine = [name for name in ("scale_tensor", "bias_tensor") if node.has(name)]
     if first < 1 or axes != list(range(first, len(sizes))):
         return None
-    if all(list(node.sizes(name)) == grouped for name in given):
+    if all(list(node.sizes(name)) == grouped for name in affine):
         shape = sizes[first:]
         scale, bias = (_parameter(node, name, shape, x, absent) for name, absent in (("scale_tensor", 1), ("bias_tensor", 0)))
         return x.apply("LayerNormalization", scale, bias, axis=first, epsilon=node.desc.epsilon)
-    if first == 2 and all(list(node.sizes(name)) == by_channel for name in given):
+    if first == 2 and all(list(node.sizes(name)) == by_channel for name in affine):
         scale, bias = (_parameter(node, name, sizes[1:2], x, absent) for name, absent in (("scale_tensor", 1), ("bias_tensor", 0)))
         return x.apply("InstanceNormalization", scale, bias, epsilon=node.desc.epsilon)
     return None
@@ -140,9 +140,9 @@ def local_response_gradient(node: Node) -> Value:
     desc, x, gradient = node.desc, node.x("input_tensor"), node.x("input_gradient_tensor")
     divisors = _divisors(node, x)
     others = _window_sums(node, gradient * x / divisors.apply("Pow", x.like(desc.beta + 1)), mirrored=True)
-    own = gradient / divisors.apply("Pow", x.like(desc.beta))
+    direct = gradient / divisors.apply("Pow", x.like(desc.beta))
     factor: float = 2 * desc.alpha * desc.beta / desc.local_size
-    return own - x * factor * others
+    return direct - x * factor * others
 
 
 def _divisors(node: Node, x: Value) -> Value:

@@ -31,10 +31,10 @@ def average(node: Node) -> Value:
 
 def mean_of_windows(node: Node, x: Value, windows: Windows, channels: int, *, include_padding: bool) -> Value:
     """The mean of each window's elements."""
-    cut = any(end > max(0, own) for end, own in zip(windows.needed, windows.end, strict=True))
+    cut = any(end > max(0, padding) for end, padding in zip(windows.needed, windows.end, strict=True))
     if windows.touch and not (include_padding and cut):
-        found = x.apply("AveragePool", count_include_pad=int(include_padding), **windows.attributes)
-        return trim(found, windows)
+        mean = x.apply("AveragePool", count_include_pad=int(include_padding), **windows.attributes)
+        return trim(mean, windows)
     filters = _ones(node, x.wide(), windows, channels)
     sums = trim(node.add("Conv", x.wide(), filters, group=channels, **windows.attributes), windows)
     return (sums / _divisors(node, sums, windows, include_padding=include_padding)).cast(x.element)
@@ -86,10 +86,10 @@ def maximum(node: Node) -> dict[str, Value]:
             raise node.rejection("input_tensor.data_type", data_type, "a type that MaxPool takes, or that DOUBLE holds")
         x = x.cast(TensorProto.DOUBLE if data_type.bits > 16 else TensorProto.FLOAT)
     wanted = node.has("output_indices_tensor")
-    found, indices = _with_indices(node, x, windows) if wanted else (_largest(x, windows), None)
-    if found.is_float and data_type.numpy.kind in "iu":
-        found = found.at_least(float(data_type.limits[0]))
-    return {"output_tensor": found} if indices is None else {"output_tensor": found, "output_indices_tensor": indices}
+    largest, indices = _with_indices(node, x, windows) if wanted else (_largest(x, windows), None)
+    if largest.is_float and data_type.numpy.kind in "iu":
+        largest = largest.at_least(float(data_type.limits[0]))
+    return {"output_tensor": largest} if indices is None else {"output_tensor": largest, "output_indices_tensor": indices}
 
 
 def _largest(x: Value, windows: Windows) -> Value:
@@ -101,16 +101,16 @@ def _largest(x: Value, windows: Windows) -> Value:
 def _with_indices(node: Node, x: Value, windows: Windows) -> tuple[Value, Value]:
     """The largest elements and their indices in the whole tensor, recomputed if padding was added first."""
     if windows.touch:
-        found, indices = node.writer.several("MaxPool", x, count=2, **windows.attributes)
-        return trim(found, windows), trim(indices, windows)
+        largest, indices = node.writer.several("MaxPool", x, count=2, **windows.attributes)
+        return trim(largest, windows), trim(indices, windows)
     padded, around = _pad(x, windows, -np.inf)
-    found, number = node.writer.several("MaxPool", padded, count=2, **around.attributes)
+    largest, number = node.writer.several("MaxPool", padded, count=2, **around.attributes)
     places, step = number.like(0), 1
     for before, size, whole in reversed([*zip(windows.start, windows.spatial, around.spatial, strict=True)]):
-        own = (number.apply("Mod", number.like(whole)) - before).at_least(0).at_most(size - 1)
-        places, number, step = places + own * step, number / whole, step * size
+        coordinate = (number.apply("Mod", number.like(whole)) - before).at_least(0).at_most(size - 1)
+        places, number, step = places + coordinate * step, number / whole, step * size
     empty = node.writer.constant(windows.counts(padded=False) == 0)
-    return trim(found, around), empty.where(number.like(0), trim(places + number * step, around))
+    return trim(largest, around), empty.where(number.like(0), trim(places + number * step, around))
 
 
 @exports("MAX_POOLING_GRAD", wide=True)
@@ -120,8 +120,8 @@ def maximum_gradient(node: Node) -> Value:
     gradient = node.vector("input_gradient_tensor")
     _, indices = _with_indices(node, node.x("input_tensor"), windows)
     zeros = node.zeros([prod(sizes)], gradient)
-    found = zeros.apply("ScatterElements", indices.reshape([-1]), gradient, axis=0, reduction="add")
-    return found.reshape(node.sizes("output_gradient_tensor"))
+    scattered = zeros.apply("ScatterElements", indices.reshape([-1]), gradient, axis=0, reduction="add")
+    return scattered.reshape(node.sizes("output_gradient_tensor"))
 
 
 @exports("MAX_UNPOOLING")
@@ -130,5 +130,5 @@ def unpooling(node: Node) -> Value:
     sizes, x = node.sizes("output_tensor"), node.vector("input_tensor")
     count = prod(sizes)
     places = node.vector("indices_tensor").cast(TensorProto.INT64).at_most(count)
-    found = node.zeros([count + 1], x).apply("ScatterElements", places, x, axis=0)
-    return found.part([0], [count], [0]).reshape(sizes)
+    scattered = node.zeros([count + 1], x).apply("ScatterElements", places, x, axis=0)
+    return scattered.part([0], [count], [0]).reshape(sizes)

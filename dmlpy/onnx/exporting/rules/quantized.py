@@ -78,11 +78,11 @@ def _quantize(node: Node, scale: str, zero_point: str) -> Value:
     data_type, x = node.tensor("output_tensor").data_type, node.x("input_tensor")
     axis = _axis(node, scale, zero_point)
     if axis is not None and x.is_float and element_of(data_type) in _QUANTIZED:
-        own = _parameter(node, scale, axis).cast(x.element)
+        factor = _parameter(node, scale, axis).cast(x.element)
         if (moved := _zero_point(node, zero_point, scale, axis)) is not None:
-            return x.apply("QuantizeLinear", own, moved, axis=axis)
+            return x.apply("QuantizeLinear", factor, moved, axis=axis)
         element = element_of(data_type)
-        return x.apply("QuantizeLinear", own, axis=axis, output_dtype=element, element=element)
+        return x.apply("QuantizeLinear", factor, axis=axis, output_dtype=element, element=element)
     repeated = _of_blocks(node, scale)
     return quantized(x.cast(repeated.element).wide(), repeated.wide(), _zero_points_of_blocks(node, zero_point), data_type)
 
@@ -90,8 +90,8 @@ def _quantize(node: Node, scale: str, zero_point: str) -> Value:
 def _dequantize(node: Node, scale: str, zero_point: str) -> Value:
     x, axis = node.x("input_tensor"), _axis(node, scale, zero_point)
     if axis is not None and x.element in _QUANTIZED:
-        own, moved = _parameter(node, scale, axis), _zero_point(node, zero_point, scale, axis)
-        return x.apply("DequantizeLinear", own, *([] if moved is None else [moved]), axis=axis, element=own.element)
+        factor, moved = _parameter(node, scale, axis), _zero_point(node, zero_point, scale, axis)
+        return x.apply("DequantizeLinear", factor, *([] if moved is None else [moved]), axis=axis, element=factor.element)
     return dequantized(x, _of_blocks(node, scale).wide(), _zero_points_of_blocks(node, zero_point))
 
 
@@ -100,7 +100,7 @@ def _axis(node: Node, scale: str, zero_point: str) -> int | None:
     sizes = node.sizes("input_tensor")
     kept = [once(node.tensor(name)) for name in (scale, zero_point) if node.has(name)]
     axes = [axis for axis in range(len(sizes)) if kept[0][axis] > 1]
-    if any(own != kept[0] for own in kept) or len(axes) > 1 or (axes and kept[0][axes[0]] != sizes[axes[0]]):
+    if any(other != kept[0] for other in kept) or len(axes) > 1 or (axes and kept[0][axes[0]] != sizes[axes[0]]):
         return None
     return axes[0] if axes else 0
 
@@ -113,14 +113,14 @@ def _parameter(node: Node, name: str, axis: int) -> Value:
 
 def _of_blocks(node: Node, name: str) -> Value:
     """A scale or zero point, each element repeated over its block; it broadcasts to the input."""
-    found, kept = node.once(name), once(node.tensor(name))
-    for axis, (size, own) in enumerate(zip(node.sizes("input_tensor"), list(kept), strict=True)):
-        if 1 < own < size:
-            found = found.reshape([*kept[: axis + 1], 1, *kept[axis + 1 :]])
-            found = found.expand([*kept[: axis + 1], size // own, *kept[axis + 1 :]])
+    repeated, kept = node.once(name), once(node.tensor(name))
+    for axis, (size, count) in enumerate(zip(node.sizes("input_tensor"), list(kept), strict=True)):
+        if 1 < count < size:
+            repeated = repeated.reshape([*kept[: axis + 1], 1, *kept[axis + 1 :]])
+            repeated = repeated.expand([*kept[: axis + 1], size // count, *kept[axis + 1 :]])
             kept[axis] = size
-            found = found.reshape(kept)
-    return found
+            repeated = repeated.reshape(kept)
+    return repeated
 
 
 def _zero_point(node: Node, name: str, scale: str, axis: int) -> Value | None:
@@ -161,8 +161,8 @@ def dynamic(node: Node) -> dict[str, Value]:
     names, sizes = ("output_tensor", "output_scale_tensor", "output_zero_point_tensor"), node.sizes("output_scale_tensor")
     least, most = data_type.limits
     if data_type.name == "UINT8":
-        found = node.writer.several("DynamicQuantizeLinear", x, count=3)
-        return dict(zip(names, (found[0], found[1].reshape(sizes), found[2].reshape(sizes)), strict=True))
+        results = node.writer.several("DynamicQuantizeLinear", x, count=3)
+        return dict(zip(names, (results[0], results[1].reshape(sizes), results[2].reshape(sizes)), strict=True))
     axes = range(len(node.sizes("input_tensor")))
     smallest, largest = x.reduce("ReduceMin", axes).at_most(0), x.reduce("ReduceMax", axes).at_least(0)
     scale = (largest - smallest) / float(most - least)
@@ -196,8 +196,8 @@ def _sums(node: Node) -> Value:
     x, filters, point = node.x("input_tensor"), node.x("filter_tensor"), _point(node, "input", [])
 
     def convolved(by: Value, zero_point: Value | None) -> Value:
-        found = node.add("ConvInteger", x, by, point, zero_point, group=groups, **windows.attributes)
-        return trim(found, windows)
+        sums = node.add("ConvInteger", x, by, point, zero_point, group=groups, **windows.attributes)
+        return trim(sums, windows)
 
     if not node.has("filter_zero_point_tensor") or prod(node.sizes("filter_zero_point_tensor")) == 1:
         return convolved(filters, _point(node, "filter", []))
@@ -219,8 +219,8 @@ def quantized_convolution(node: Node) -> Value:
     sums, ones = _sums(node), [1] * (len(node.sizes("output_tensor")) - 2)
     if node.has("bias_tensor"):
         sums = sums + node.x("bias_tensor").reshape([-1, *ones])
-    found = sums.cast(TensorProto.DOUBLE) * _scale(node, "input", [-1, *ones]) * _scale(node, "filter", [-1, *ones])
-    return _stored(node, found, [-1, *ones])
+    real = sums.cast(TensorProto.DOUBLE) * _scale(node, "input", [-1, *ones]) * _scale(node, "filter", [-1, *ones])
+    return _stored(node, real, [-1, *ones])
 
 
 @exports("QUANTIZED_LINEAR_AVERAGE_POOLING")
@@ -260,8 +260,8 @@ def _dequantized_product(node: Node) -> Value:
 @exports("MATRIX_MULTIPLY_INTEGER_TO_FLOAT")
 def product_to_float(node: Node) -> Value:
     """The product in DOUBLE, times the scales, plus the bias."""
-    found = _dequantized_product(node)
-    return found + node.once("bias_tensor").cast(TensorProto.DOUBLE) if node.has("bias_tensor") else found
+    real = _dequantized_product(node)
+    return real + node.once("bias_tensor").cast(TensorProto.DOUBLE) if node.has("bias_tensor") else real
 
 
 @exports("QUANTIZED_LINEAR_MATRIX_MULTIPLY")

@@ -48,8 +48,8 @@ def index(node: Node) -> Value:
 def _index(node: Node, op_type: str, *, last: bool) -> Value:
     sizes, axes = node.sizes("input_tensor"), sorted(set(node.desc.axes))
     rows, _ = in_rows(node.x("input_tensor"), sizes, axes)
-    found = rows.apply(op_type, axis=len(sizes) - len(axes), keepdims=1, select_last_index=int(last))
-    return found.reshape(node.sizes("output_tensor"))
+    index = rows.apply(op_type, axis=len(sizes) - len(axes), keepdims=1, select_last_index=int(last))
+    return index.reshape(node.sizes("output_tensor"))
 
 
 @exports("CUMULATIVE_SUMMATION")
@@ -74,11 +74,11 @@ def running_product(node: Node) -> Value:
             return ones
         return node.add("Concat", *((kept, ones) if backwards else (ones, kept)), axis=axis)
 
-    found = behind(x, 1) if node.desc.has_exclusive_product else x
+    product = behind(x, 1) if node.desc.has_exclusive_product else x
     distance = 1
     while distance < sizes[axis]:
-        found, distance = found * behind(found, distance), 2 * distance
-    return found
+        product, distance = product * behind(product, distance), 2 * distance
+    return product
 
 
 @exports("TOP_K", "TOP_K1")
@@ -86,5 +86,5 @@ def top_k(node: Node) -> dict[str, Value]:
     """TopK, sorted."""
     smallest = node.name == "TOP_K1" and node.desc.axis_direction is AxisDirection.INCREASING
     count = node.writer.integers([node.desc.k])
-    found = node.writer.several("TopK", node.x("input_tensor"), count, count=2, axis=node.desc.axis, largest=int(not smallest))
-    return {"output_value_tensor": found[0], "output_index_tensor": found[1]}
+    results = node.writer.several("TopK", node.x("input_tensor"), count, count=2, axis=node.desc.axis, largest=int(not smallest))
+    return {"output_value_tensor": results[0], "output_index_tensor": results[1]}

@@ -27,7 +27,7 @@ def roi_align(node: Node) -> Value:
     fixed = max(fewest, 1) == max(most, 1)
     before, after = getattr(desc, "input_pixel_offset", 0.5), getattr(desc, "output_pixel_offset", -0.5)
     aligned = getattr(desc, "align_regions_to_corners", False)
-    for field, given, holds, expected in (
+    for field, value, holds, expected in (
         ("reduction_function", desc.reduction_function, desc.reduction_function is ReduceFunction.AVERAGE,
          "AVERAGE: RoiAlign's max is the largest of the weighted pixels, not of the samples"),
         ("interpolation_mode", desc.interpolation_mode, desc.interpolation_mode is InterpolationMode.LINEAR,
@@ -38,7 +38,7 @@ def roi_align(node: Node) -> Value:
         ("align_regions_to_corners", aligned, fixed or not aligned, "False where the regions tell the number of samples"),
     ):  # fmt: skip
         if not holds:
-            raise node.rejection(field, given, expected)
+            raise node.rejection(field, value, expected)
     samples = max(fewest, 1) if fixed else 0
     *_, count, _ = node.sizes("roi_tensor")
     regions = node.x("roi_tensor").reshape([count, 4])
@@ -62,13 +62,13 @@ def roi_align(node: Node) -> Value:
         )
 
     x = node.x("input_tensor")
-    found = aligned_to(x)
+    pooled = aligned_to(x)
     outside = node.number("out_of_bounds_input_value")
     if outside == 0:
-        return found
+        return pooled
     batch, _, height, width = node.sizes("input_tensor")
     inside = aligned_to(node.writer.constant(np.ones((batch, 1, height, width), dtype_of(x.element))))
-    return found + (1.0 - inside) * outside
+    return pooled + (1.0 - inside) * outside
 
 
 def _move(node: Node, regions: Value, samples: list[int], before: float, after: float, *, aligned: bool) -> Value:

@@ -69,12 +69,12 @@ class Sampling:
         dimensions only.
         """
         rows = [*zip(sizes, output_sizes, self.scales, self.offsets, strict=True)]
-        resized = [axis for axis, (size, own, _, _) in enumerate(rows) if size != own]
-        if self.antialiased or not all(isclose(scale, own / size, rel_tol=1e-6) for size, own, scale, _ in rows):
+        resized = [axis for axis, (size, output_size, _, _) in enumerate(rows) if size != output_size]
+        if self.antialiased or not all(isclose(scale, output_size / size, rel_tol=1e-6) for size, output_size, scale, _ in rows):
             return None
-        if any(sum(offset) for size, own, _, offset in rows if size == own):
+        if any(sum(offset) for size, output_size, _, offset in rows if size == output_size):
             return None
-        if self.nearest and any(size % own and own % size for size, own, _, _ in rows):
+        if self.nearest and any(size % output_size and output_size % size for size, output_size, _, _ in rows):
             return None
         if not self.nearest and any(axis < len(rows) - 2 for axis in resized):
             return None
@@ -98,14 +98,14 @@ def resample(node: Node) -> Value:
     if mode is not None and (sampling.nearest or x.is_float):
         how = {"mode": "nearest", "nearest_mode": sampling.rounding} if sampling.nearest else {"mode": "linear"}
         return node.add("Resize", x, None, None, node.writer.integers(wanted), coordinate_transformation_mode=mode, **how)
-    found = x if sampling.nearest or x.is_float else x.cast(TensorProto.FLOAT)
-    for axis, (size, own) in enumerate(zip(sizes, wanted, strict=True)):
-        taps = sampling.taps(axis, size, own)
+    resampled = x if sampling.nearest or x.is_float else x.cast(TensorProto.FLOAT)
+    for axis, (size, output_size) in enumerate(zip(sizes, wanted, strict=True)):
+        taps = sampling.taps(axis, size, output_size)
         if sampling.nearest:
-            found = _chosen(found, taps.inputs, axis, size)
+            resampled = _chosen(resampled, taps.inputs, axis, size)
         else:
-            found = _weigh(found, _weights(taps, own, size), axis, [*wanted[:axis], *sizes[axis:]])
-    return found if found.element == x.element else found.apply("Round").cast(x.element)
+            resampled = _weigh(resampled, _weights(taps, output_size, size), axis, [*wanted[:axis], *sizes[axis:]])
+    return resampled if resampled.element == x.element else resampled.apply("Round").cast(x.element)
 
 
 def _chosen(x: Value, places: Any, axis: int, size: int) -> Value:
@@ -113,9 +113,9 @@ def _chosen(x: Value, places: Any, axis: int, size: int) -> Value:
 
 
 def _weights(taps: Taps, rows: int, columns: int) -> np.ndarray[Any, Any]:
-    found = np.zeros((rows, columns))
-    np.add.at(found, (taps.outputs, taps.inputs), taps.weights)
-    return found
+    matrix = np.zeros((rows, columns))
+    np.add.at(matrix, (taps.outputs, taps.inputs), taps.weights)
+    return matrix
 
 
 def _weigh(x: Value, weights: np.ndarray[Any, Any], axis: int, sizes: Sequence[int]) -> Value:
@@ -133,8 +133,8 @@ def resample_gradient(node: Node) -> Value:
     gradient, sizes = node.x("input_gradient_tensor"), node.sizes("input_gradient_tensor")
     wanted = node.sizes("output_gradient_tensor")
     sampling = Sampling.of(node.desc, len(sizes))
-    for axis, (size, own) in enumerate(zip(sizes, wanted, strict=True)):
-        weights = _weights(sampling.taps(axis, own, size), size, own)
+    for axis, (size, output_size) in enumerate(zip(sizes, wanted, strict=True)):
+        weights = _weights(sampling.taps(axis, output_size, size), size, output_size)
         gradient = _weigh(gradient, weights.T, axis, [*wanted[:axis], *sizes[axis:]])
     return gradient
 

@@ -38,8 +38,10 @@ class Windows:
         """The windows of a desc."""
         count = len(spatial)
         dilations = getattr(desc, "dilations", (1,) * count)
-        own = [tuple(values)[len(values) - count :] for values in (desc.strides, dilations, desc.start_padding, desc.end_padding)]
-        return cls(tuple(spatial), tuple(lengths), tuple(positions), *own)
+        spatial_members = [
+            tuple(values)[len(values) - count :] for values in (desc.strides, dilations, desc.start_padding, desc.end_padding)
+        ]
+        return cls(tuple(spatial), tuple(lengths), tuple(positions), *spatial_members)
 
     @property
     def reaches(self) -> list[int]:
@@ -62,17 +64,17 @@ class Windows:
     @property
     def attributes(self) -> dict[str, Any]:
         """ONNX's attributes."""
-        own = {"kernel_shape": list(self.lengths), "strides": list(self.strides), "dilations": list(self.dilations)}
-        return {**own, "pads": self.pads}
+        attributes = {"kernel_shape": list(self.lengths), "strides": list(self.strides), "dilations": list(self.dilations)}
+        return {**attributes, "pads": self.pads}
 
     @property
     def left_over(self) -> list[int]:
         """The spatial dimensions in which ONNX's formula yields more positions."""
-        found = []
+        axes = []
         for axis, (size, start, reach, stride) in enumerate(zip(self.spatial, self.start, self.reaches, self.strides, strict=True)):
             if (size + start + self.pads[len(self.spatial) + axis] - reach) // stride + 1 > self.positions[axis]:
-                found.append(axis)
-        return found
+                axes.append(axis)
+        return axes
 
     @property
     def touch(self) -> bool:
@@ -81,10 +83,10 @@ class Windows:
 
     def counts(self, *, padded: bool) -> np.ndarray[Any, Any]:
         """The number of elements of each window, [*positions]; including the desc's padding if `padded`."""
-        found = np.ones((), np.int64)
+        counts = np.ones((), np.int64)
         for axis, size in enumerate(self.spatial):
             at = np.arange(self.lengths[axis])[:, None] * self.dilations[axis] + np.arange(self.positions[axis]) * self.strides[axis]
             at = at - self.start[axis]
             inside = at < size + self.end[axis] if padded else (at >= 0) & (at < size)
-            found = found[..., None] * inside.sum(0)
-        return found
+            counts = counts[..., None] * inside.sum(0)
+        return counts
