@@ -375,7 +375,7 @@ class OperatorDesc(Struct):
         """The set of types, or the type variable, of a tensor in this desc: the field's, unless an attribute changes it."""
         return field.marker.types
 
-    def size_remedy(self, field: TensorField, known: Sizes) -> str | None:
+    def size_remedy(self, field: TensorField, symbols: Sizes) -> str | None:
         """The remedy for a tensor whose sizes do not match its pattern, if an attribute determines the pattern."""
         return None
 
@@ -399,10 +399,10 @@ class OperatorDesc(Struct):
         """
         return self.replace(**inferred_outputs(self, names, {} if data_types is None else data_types))
 
-    def rule_problems(self, name: str, known: Sizes, level: FeatureLevel) -> list[Problem]:
+    def rule_problems(self, name: str, symbols: Sizes, level: FeatureLevel) -> list[Problem]:
         """The violations of one of the operator's rules, by its name."""
         try:
-            found: list[Violation] = list(getattr(self, name)(known, level))
+            found: list[Violation] = list(getattr(self, name)(symbols, level))
         except UnboundSymbolError:
             return []  # a rule on a symbol that no well-formed tensor binds: the tensors' problems are reported instead
         return [Problem(name, item.path, item.found, item.expected, item.why, item.remedy, c_remedy=item.c_remedy) for item in found]
@@ -413,10 +413,10 @@ class OperatorDesc(Struct):
 
     def undetermined_sizes(self, output: TensorField) -> Iterator[Problem]:
         """The reasons why an output's sizes are unknown: a tensor of the wrong rank hides a symbol, or attributes do not determine it."""
-        known = self.sizes()
+        symbols = self.sizes()
         for term in self.terms(output):
             symbol = f"len({term.symbol})" if term.run else term.symbol
-            if symbol is None or symbol in known:
+            if symbol is None or symbol in symbols:
                 continue
             if (formula := self.derived_sizes().get(term.symbol or "")) is not None:
                 remedy = "dml.check(desc) reports the cause"
@@ -586,7 +586,7 @@ class SomeOutputDesc(OperatorDesc):
     """An operator whose outputs are all optional."""
 
     @rule("at least one output is described")
-    def some_output(self, known: Sizes, level: FeatureLevel) -> Iterable[Violation]:
+    def some_output(self, symbols: Sizes, level: FeatureLevel) -> Iterable[Violation]:
         names = [field.name for field in self.outputs()]
         if not any(getattr(self, name) is not None for name in names):
             expected = f"at least one of {', '.join(names)}"

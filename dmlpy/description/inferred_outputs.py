@@ -78,8 +78,8 @@ def _wrong_inputs(desc: Any) -> list[Problem]:
 
 def _wrong_attributes(desc: Any) -> list[Problem]:
     """The problems of attributes beyond their limits."""
-    known, level = desc.sizes(), max(FeatureLevel)
-    return [problem for attribute in desc.attribute_fields() for problem in limit_problems(desc, attribute, known, level)]
+    symbols, level = desc.sizes(), max(FeatureLevel)
+    return [problem for attribute in desc.attribute_fields() for problem in limit_problems(desc, attribute, symbols, level)]
 
 
 def _wrong_without(desc: Any, outputs: Iterable[str]) -> list[Problem]:

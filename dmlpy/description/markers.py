@@ -214,25 +214,25 @@ def rule(text: str) -> Callable[[RuleMethod], RuleMethod]:
     return mark
 
 
-def limit_problems(desc: Any, attribute: AttributeField, known: Sizes, level: FeatureLevel) -> Iterator[Problem]:
+def limit_problems(desc: Any, attribute: AttributeField, symbols: Sizes, level: FeatureLevel) -> Iterator[Problem]:
     """Yields the problems of one attribute that its `Limits` define.
 
     Args:
         desc: the desc.
         attribute: its attribute.
-        known: the size symbols of the desc.
+        symbols: the size symbols of the desc.
         level: the feature level.
     """
     limits, name, value = attribute.limits, attribute.name, getattr(desc, attribute.name)
     if value is None:
         return
     entries = [(f"{name}[{index}]", item) for index, item in enumerate(value)] if isinstance(value, tuple) else [(name, value)]
-    expected_count = known[limits.length] if isinstance(limits.length, str) and limits.length in known else limits.length
+    expected_count = symbols[limits.length] if isinstance(limits.length, str) and limits.length in symbols else limits.length
     if isinstance(expected_count, int) and isinstance(value, tuple) and len(value) != expected_count:
-        why = (known.why(limits.length),) if isinstance(limits.length, str) else ()
+        why = (symbols.why(limits.length),) if isinstance(limits.length, str) else ()
         yield Problem("attribute.length", name, plural(len(value), "entry"), str(expected_count), why)
     for path, item in entries:
-        yield from _entry_problems(limits, path, item, known, level)
+        yield from _entry_problems(limits, path, item, symbols, level)
     if limits.or_unknown and value is DataType.UNKNOWN:
         return
     if limits.type_of is not None and (tensor := getattr(desc, limits.type_of)) is not None and value is not tensor.data_type:
@@ -240,11 +240,11 @@ def limit_problems(desc: Any, attribute: AttributeField, known: Sizes, level: Fe
         yield Problem("attribute.type", name, str(value), str(tensor.data_type), why)
 
 
-def _entry_problems(limits: Limits, path: str, value: Any, known: Sizes, level: FeatureLevel) -> Iterator[Problem]:
+def _entry_problems(limits: Limits, path: str, value: Any, symbols: Sizes, level: FeatureLevel) -> Iterator[Problem]:
     count = f"len({limits.axis_of})"
-    if limits.axis_of is not None and count in known and not 0 <= value < known[count]:
-        remedy = f"{value + known[count]} counts from the front" if -known[count] <= value < 0 else None
-        yield Problem("attribute.axis", path, str(value), f"a dimension, 0 to {known[count] - 1}", (known.why(count),), remedy)
+    if limits.axis_of is not None and count in symbols and not 0 <= value < symbols[count]:
+        remedy = f"{value + symbols[count]} counts from the front" if -symbols[count] <= value < 0 else None
+        yield Problem("attribute.axis", path, str(value), f"a dimension, 0 to {symbols[count] - 1}", (symbols.why(count),), remedy)
     if (limits.least is not None and not value >= limits.least) or (limits.most is not None and not value <= limits.most):
         bounds = Limits(least=limits.least, most=limits.most).text()
         yield Problem("attribute.range", path, str(value), bounds)

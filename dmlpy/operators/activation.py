@@ -119,7 +119,7 @@ class ActivationCeluDesc(ElementWiseActivationDesc, dml="ACTIVATION_CELU"):
     """Minus the limit of y for negative x. It is not 0."""
 
     @rule("alpha is not 0: it divides")
-    def celu_alpha(self, known: Sizes, level: FeatureLevel) -> Iterable[Violation]:
+    def celu_alpha(self, symbols: Sizes, level: FeatureLevel) -> Iterable[Violation]:
         if self.alpha == 0:
             yield Violation("alpha", "0", "any number but 0", ("the function divides by alpha",))
 
@@ -214,7 +214,7 @@ class ActivationSoftplusDesc(ElementWiseActivationDesc, dml="ACTIVATION_SOFTPLUS
     """How close the function is to max(0, x): at least 1, from feature level 6_4 on above 0."""
 
     @rule("steepness is at least 1 before 6_4, and positive from 6_4 on")
-    def softplus_steepness(self, known: Sizes, level: FeatureLevel) -> Iterable[Violation]:
+    def softplus_steepness(self, symbols: Sizes, level: FeatureLevel) -> Iterable[Violation]:
         if not self.steepness > 0:
             yield Violation("steepness", f"{self.steepness:g}", "a number above 0", ("the function divides by steepness",))
         elif self.steepness < 1 and level < FeatureLevel.FL_6_4:
@@ -312,19 +312,19 @@ class RowActivationDesc(LoneActivationDesc):
     support = FROM_1_0
 
     @rule("without its leading ones the tensor has at most 2 dimensions")
-    def effective_rank(self, known: Sizes, level: FeatureLevel) -> Iterable[Violation]:
+    def effective_rank(self, symbols: Sizes, level: FeatureLevel) -> Iterable[Violation]:
         tensor = self.input_tensor
         sizes = () if tensor is None else tensor.sizes
         leading = next((axis for axis, size in enumerate(sizes) if size != 1), len(sizes))
         if tensor is None or len(sizes) - leading <= 2:
             return
-        found = f"{list(sizes)}, {len(sizes) - leading} dimensions without the leading ones"
+        actual = f"{list(sizes)}, {len(sizes) - leading} dimensions without the leading ones"
         remedy = f"from feature level 5_1 on {self.type_name}1 takes a list of axes"
         rows = math.prod(sizes[:-1])
         if 1 <= rows <= MAX_SIZE and tensor.is_packed and (self.output_tensor is None or self.output_tensor.is_packed):
             same = [*[1] * (len(sizes) - 2), rows, sizes[-1]]
             remedy = f"along the last dimension, sizes {same} of input and output are the same; {remedy}"
-        yield Violation("input_tensor.sizes", found, "at most 2", remedy=remedy)
+        yield Violation("input_tensor.sizes", actual, "at most 2", remedy=remedy)
 
 
 class ActivationSoftmaxDesc(RowActivationDesc, dml="ACTIVATION_SOFTMAX"):

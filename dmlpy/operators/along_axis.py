@@ -69,38 +69,38 @@ class AlongAxisDesc(OperatorDesc):
             return tuple(Term(1, f"{slot.place}.sizes[{axis}]") for axis in range(dimension_count))
         if pattern.isdigit() and len(self._shared()) == 2:
             return super().aligned(slot, dimension_count)  # with two tensors, the other one determines the sizes
-        own = parse(pattern)[0] if slot.index is None else Term(1, f"{pattern}[{slot.index}]")
-        return tuple(own if axis == self.axis else term for axis, term in enumerate(shared))
+        concatenated = parse(pattern)[0] if slot.index is None else Term(1, f"{pattern}[{slot.index}]")
+        return tuple(concatenated if axis == self.axis else term for axis, term in enumerate(shared))
 
-    def with_along_axis(self, known: Sizes, length: Derived) -> list[Derived]:
+    def with_along_axis(self, symbols: Sizes, length: Derived) -> list[Derived]:
         """The pattern `*sizes` with another length along the axis.
 
         Raises:
             UnboundSymbolError: no tensor determines a size, or the axis does not exist.
         """
-        dimension_count = known["len(sizes)"]
+        dimension_count = symbols["len(sizes)"]
         if not 0 <= self.axis < dimension_count:
             raise UnboundSymbolError("axis")
-        return [length if axis == self.axis else _as_held(known, f"sizes[{axis}]") for axis in range(dimension_count)]
+        return [length if axis == self.axis else _as_held(symbols, f"sizes[{axis}]") for axis in range(dimension_count)]
 
     @rule("along axis, and nowhere else, the tensors may differ")
-    def axis_choice(self, known: Sizes, level: FeatureLevel) -> Iterable[Violation]:
+    def axis_choice(self, symbols: Sizes, level: FeatureLevel) -> Iterable[Violation]:
         if self.meant_axis is not None:
             why = (f"the tensors differ along dimension {self.meant_axis} alone, and fit together there",)
             remedy = f"if dimension {self.axis} is meant, all tensors have one size along dimension {self.meant_axis}"
             yield Violation("axis", str(self.axis), str(self.meant_axis), why, remedy)
 
-    def size_remedy(self, field: TensorField, known: Sizes) -> str | None:
-        pattern, dimension_count = self.along_axis.get(field.name), known.get("len(sizes)", 0)
+    def size_remedy(self, field: TensorField, symbols: Sizes) -> str | None:
+        pattern, dimension_count = self.along_axis.get(field.name), symbols.get("len(sizes)", 0)
         if pattern is None or not 0 <= self.axis < dimension_count:
             return None
         if pattern.isdigit():
-            return self._sizes_remedy(known, int(pattern))
+            return self._sizes_remedy(symbols, int(pattern))
         return f"only along dimension {self.axis}, the axis, it may differ from the others" if field.name in self._misfits else None
 
-    def _sizes_remedy(self, known: Sizes, length: int) -> str | None:
+    def _sizes_remedy(self, symbols: Sizes, length: int) -> str | None:
         """A remedy with the sizes of a tensor that has a fixed length along the axis."""
-        sizes = [length if axis == self.axis else known.get(f"sizes[{axis}]") for axis in range(known["len(sizes)"])]
+        sizes = [length if axis == self.axis else symbols.get(f"sizes[{axis}]") for axis in range(symbols["len(sizes)"])]
         if None in sizes:
             return None
         return f"along dimension {self.axis}, the axis, it has size {length}, elsewhere those of the others: sizes {sizes}"
@@ -108,12 +108,14 @@ class AlongAxisDesc(OperatorDesc):
     @cached_property
     def _misfits(self) -> frozenset[str]:
         """The fields of tensors whose size differs from the others' where it must not."""
-        known = self.sizes()
-        sizes = [known.get(f"sizes[{axis}]") for axis in range(known["len(sizes)"])]
+        symbols = self.sizes()
+        sizes = [symbols.get(f"sizes[{axis}]") for axis in range(symbols["len(sizes)"])]
         shared = [(name, tensor.sizes) for name, tensor in self._shared() if len(tensor.sizes) == len(sizes)]
-        return frozenset(name for name, own in shared if any(size != sizes[axis] for axis, size in enumerate(own) if axis != self.axis))
+        return frozenset(
+            name for name, tensor_sizes in shared if any(size != sizes[axis] for axis, size in enumerate(tensor_sizes) if axis != self.axis)
+        )
 
 
-def _as_held(known: Sizes, symbol: str) -> Explained:
+def _as_held(symbols: Sizes, symbol: str) -> Explained:
     """A symbol's value with the places that hold it as the reason."""
-    return Explained(known[symbol], known.why(symbol).partition(": ")[2])
+    return Explained(symbols[symbol], symbols.why(symbol).partition(": ")[2])

@@ -128,8 +128,8 @@ class AttentionDesc(OperatorDesc):
     @cached_property
     def _widths(self) -> tuple[tuple[str, int, int], ...]:
         """The last sizes of query, key and value: the field, the size, and the index in `head_counts` of its divisor."""
-        given = [(name, getattr(self, name), index) for index, name in ((0, "query_tensor"), (1, "key_tensor"), (1, "value_tensor"))]
-        return tuple((name, tensor.sizes[-1], index) for name, tensor, index in given if tensor is not None and tensor.sizes)
+        tensors = [(name, getattr(self, name), index) for index, name in ((0, "query_tensor"), (1, "key_tensor"), (1, "value_tensor"))]
+        return tuple((name, tensor.sizes[-1], index) for name, tensor, index in tensors if tensor is not None and tensor.sizes)
 
     @cached_property
     def _patterns(self) -> dict[str, tuple[Term, ...]]:
@@ -198,7 +198,7 @@ class AttentionDesc(OperatorDesc):
             return super().aligned(slot, dimension_count)
         return (Term(1),) * (dimension_count - len(terms)) + terms if dimension_count >= len(terms) else None
 
-    def size_remedy(self, field: TensorField, known: Sizes) -> str | None:
+    def size_remedy(self, field: TensorField, symbols: Sizes) -> str | None:
         """A remedy for heads in a separate dimension or of a wrong size, and for inputs that another head count would fit."""
         tensor = getattr(self, field.name)
         if self._counts is None or tensor is None:
@@ -212,19 +212,19 @@ class AttentionDesc(OperatorDesc):
         if len(sizes) == 4 and sizes[0] > 1 and count in sizes[1:3]:
             length = sizes[2] if sizes[1] == count else sizes[1]
             return f"heads lie side by side in the last dimension: sizes {[sizes[0], length, count * sizes[3]]}"
-        name, size = self.head_counts[index], known.get("head_size")
+        name, size = self.head_counts[index], symbols.get("head_size")
         if size is None or field.name not in ("query_tensor", "key_tensor"):
             return None
-        fitting = {divmod(width, size) for own, width, at in self._widths if self.head_counts[at] == name and own != "value_tensor"}
-        found, rest = fitting.pop()
-        return f"{name}={found} fits" if not fitting and rest == 0 and found not in (0, count) else None
+        fitting = {divmod(width, size) for place, width, at in self._widths if self.head_counts[at] == name and place != "value_tensor"}
+        fitting_count, rest = fitting.pop()
+        return f"{name}={fitting_count} fits" if not fitting and rest == 0 and fitting_count not in (0, count) else None
 
     @derived("the number of query heads, by the attribute")
-    def heads(self, known: Sizes) -> Explained:
+    def heads(self, symbols: Sizes) -> Explained:
         return self._count(0)
 
     @derived("the number of key and value heads, by the attribute")
-    def key_value_heads(self, known: Sizes) -> Explained:
+    def key_value_heads(self, symbols: Sizes) -> Explained:
         return self._count(1)
 
     def _count(self, index: int) -> Explained:
@@ -234,50 +234,50 @@ class AttentionDesc(OperatorDesc):
         return Explained(self._counts[index], f"{name} is {self._counts[index]}")
 
     @derived("heads * head_size + key_value_heads * (head_size + value_head_size)")
-    def bias_size(self, known: Sizes) -> Explained:
-        heads, groups, size = known["heads"], known["key_value_heads"], known["head_size"]
-        of_value = size if self._values_like_keys else known["value_head_size"]
+    def bias_size(self, symbols: Sizes) -> Explained:
+        heads, groups, size = symbols["heads"], symbols["key_value_heads"], symbols["head_size"]
+        of_value = size if self._values_like_keys else symbols["value_head_size"]
         reason = f"query, key and value: {heads} * {size} + {groups} * {size} + {groups} * {of_value}"
         return Explained(heads * size + groups * (size + of_value), reason)
 
     @derived("3 * batch_size + 2")
-    def mask_length(self, known: Sizes) -> int:
-        return 3 * known["batch_size"] + 2
+    def mask_length(self, symbols: Sizes) -> int:
+        return 3 * symbols["batch_size"] + 2
 
     @derived("past_sequence_length + key_value_sequence_length")
-    def total_sequence_length(self, known: Sizes) -> Explained:
-        return self._joined_length(known)
+    def total_sequence_length(self, symbols: Sizes) -> Explained:
+        return self._joined_length(symbols)
 
-    def _joined_length(self, known: Sizes) -> Explained:
+    def _joined_length(self, symbols: Sizes) -> Explained:
         symbol = "sequence_length" if self._keys_beside_queries else "key_value_sequence_length"
         lengths = {tensor.sizes[-2:-1] for tensor in (self.past_key_tensor, self.past_value_tensor) if tensor is not None}
         if not lengths:
-            return Explained(known[symbol], f"{symbol}, without a past")
+            return Explained(symbols[symbol], f"{symbol}, without a past")
         if len(lengths) > 1:  # one of them is wrong: only it is reported, not a tensor that depends on it
             raise UnboundSymbolError("past_sequence_length")
         if self._keys_of_past:
-            return Explained(known["past_sequence_length"], "past_sequence_length, without new keys")
-        past, new = known["past_sequence_length"], known[symbol]
+            return Explained(symbols["past_sequence_length"], "past_sequence_length, without new keys")
+        past, new = symbols["past_sequence_length"], symbols[symbol]
         return Explained(past + new, f"past_sequence_length + {symbol} = {past} + {new}")
 
     @rule("query, key and value are each given once, alone or stacked; key and value also by the past alone")
-    def attention_inputs(self, known: Sizes, level: FeatureLevel) -> Iterable[Violation]:
-        given: dict[str, str] = {}
+    def attention_inputs(self, symbols: Sizes, level: FeatureLevel) -> Iterable[Violation]:
+        provided: dict[str, str] = {}
         for name, parts in _GIVES.items():
             if getattr(self, name) is None:
                 continue
-            others = dict.fromkeys(given[part] for part in parts if part in given)
+            others = dict.fromkeys(provided[part] for part in parts if part in provided)
             if others:
                 why = (f"it holds {' and '.join(parts)}",)
                 yield Violation(name, f"given beside {' and '.join(others)}", "query, key and value each once", why)
-            given = dict.fromkeys(parts, name) | given
+            provided = dict.fromkeys(parts, name) | provided
         for part in ("query", "key", "value"):
-            if part not in given and not (self._keys_of_past and part != "query"):
+            if part not in provided and not (self._keys_of_past and part != "query"):
                 places = [name for name, parts in _GIVES.items() if part in parts]
                 yield Violation(places[0], "missing", f"a {part}: {', '.join(places[:-1])} or {places[-1]}")
 
     @rule("the widths of query, key and value are multiples of the numbers of heads")
-    def head_count_divides(self, known: Sizes, level: FeatureLevel) -> Iterable[Violation]:
+    def head_count_divides(self, symbols: Sizes, level: FeatureLevel) -> Iterable[Violation]:
         counts = [getattr(self, name) for name in self.head_counts]
         if self._counts is not None or not all(1 <= count <= MAX_SIZE for count in counts):
             return
@@ -288,7 +288,7 @@ class AttentionDesc(OperatorDesc):
                 yield Violation(self.head_counts[index], str(counts[index]), f"a divisor of {width}, the last size of {name}")
 
     @rule("a mask is given if and only if mask_type is not NONE")
-    def mask_with_type(self, known: Sizes, level: FeatureLevel) -> Iterable[Violation]:
+    def mask_with_type(self, symbols: Sizes, level: FeatureLevel) -> Iterable[Violation]:
         if self.mask_tensor is None and self.mask_type is not MultiheadAttentionMaskType.NONE:
             yield Violation("mask_tensor", "missing", "a mask", (f"mask_type is {self.mask_type}",), "mask_type=NONE is without a mask")
         if self.mask_tensor is not None and self.mask_type is MultiheadAttentionMaskType.NONE:
@@ -296,28 +296,28 @@ class AttentionDesc(OperatorDesc):
             yield Violation("mask_type", "NONE", " or ".join(names), ("there is a mask_tensor",))
 
     @rule("past keys and past values are both given or both absent")
-    def past_pair(self, known: Sizes, level: FeatureLevel) -> Iterable[Violation]:
+    def past_pair(self, symbols: Sizes, level: FeatureLevel) -> Iterable[Violation]:
         absent = [name for name in ("past_key_tensor", "past_value_tensor") if getattr(self, name) is None]
         if len(absent) == 1:
             other = "past_value_tensor" if absent == ["past_key_tensor"] else "past_key_tensor"
             yield Violation(absent[0], "missing", f"a tensor: {other} is given", ("each key has a value",))
 
     @rule("a relative position bias, and a mask of booleans, have the sizes [B, heads, S, T] of the scores, or 1 where they repeat")
-    def score_sizes(self, known: Sizes, level: FeatureLevel) -> Iterable[Violation]:
-        symbols = ("batch_size", "heads", "sequence_length", "total_sequence_length")
+    def score_sizes(self, symbols: Sizes, level: FeatureLevel) -> Iterable[Violation]:
+        axes = ("batch_size", "heads", "sequence_length", "total_sequence_length")
         names = ["relative_position_bias_tensor"]
         names += ["mask_tensor"] if self.mask_type is MultiheadAttentionMaskType.BOOLEAN else []
         for name in names:
             sizes = () if getattr(self, name) is None else getattr(self, name).sizes
-            if len(sizes) > len(symbols) + 1:
+            if len(sizes) > len(axes) + 1:
                 continue  # no level accepts so many dimensions, which is already reported
-            terms = ("1", *symbols)[len(symbols) + 1 - len(sizes) :]
-            keys = (known.get("batch_size"), known.get("total_sequence_length"))
+            terms = ("1", *axes)[len(axes) + 1 - len(sizes) :]
+            keys = (symbols.get("batch_size"), symbols.get("total_sequence_length"))
             remedy = f"for all heads and queries alike: sizes [{keys[0]}, 1, 1, {keys[1]}]" if sizes == keys else None
             for axis, (size, symbol) in enumerate(zip(sizes, terms, strict=True)):
-                value = known.get(symbol, 1 if symbol == "1" else size)
+                value = symbols.get(symbol, 1 if symbol == "1" else size)
                 if size > 1 and size != value:
-                    why = (f"{name} is [{', '.join(terms)}]", *((known.why(symbol),) if symbol in known else ()))
+                    why = (f"{name} is [{', '.join(terms)}]", *((symbols.why(symbol),) if symbol in symbols else ()))
                     yield Violation(f"{name}.sizes[{axis}]", str(size), "1" if value == 1 else f"1 or {symbol} = {value}", why, remedy)
 
 
@@ -402,20 +402,20 @@ class MultiheadAttention1Desc(AttentionDesc, dml="MULTIHEAD_ATTENTION1"):
     """How many heads the keys and values have."""
 
     @derived("past_sequence_length + key_value_sequence_length, or the length of the present tensors with past_sequence_lengths_tensor")
-    def total_sequence_length(self, known: Sizes) -> Explained:
-        joined = self._joined_length(known)
+    def total_sequence_length(self, symbols: Sizes) -> Explained:
+        joined = self._joined_length(symbols)
         presents = [tensor for tensor in (self.output_present_key_tensor, self.output_present_value_tensor) if tensor is not None]
         lengths = {size for tensor in presents for size in tensor.sizes[-2:-1]}
         if self.past_sequence_lengths_tensor is None or len(lengths) != 1:
             return joined
         # The lengths say how much of a buffer is valid: it may have room for later steps, or be the past's, which receives the new keys.
         (held,) = lengths
-        past = 0 if self.past_key_tensor is None else known["past_sequence_length"]
+        past = 0 if self.past_key_tensor is None else symbols["past_sequence_length"]
         fits = held >= joined.value if self.past_key_tensor is None else held == past >= joined.value - past
         return Explained(held, "the length of the present tensors; past_sequence_lengths_tensor gives the valid part") if fits else joined
 
     @rule("heads of the queries share those of keys and values in groups of equal size; stacked, there are as many")
-    def head_groups(self, known: Sizes, level: FeatureLevel) -> Iterable[Violation]:
+    def head_groups(self, symbols: Sizes, level: FeatureLevel) -> Iterable[Violation]:
         queries, keys = self.query_head_count, self.key_value_head_count
         if not (1 <= queries <= MAX_SIZE and 1 <= keys <= MAX_SIZE):
             return

@@ -40,25 +40,25 @@ class ConvolvingDesc(SlidingDesc):
         """Whether the convolution is transposed."""
         return False
 
-    def window_lengths(self, known: Sizes) -> Sequence[int]:
+    def window_lengths(self, symbols: Sizes) -> Sequence[int]:
         if len(self.filter_tensor.sizes) != self.rank:
             raise UnboundSymbolError("window")
-        return [known[f"window[{axis}]"] for axis in range(self.rank - 2)]
+        return [symbols[f"window[{axis}]"] for axis in range(self.rank - 2)]
 
     def window_place(self, axis: int) -> str:
         return f"filter_tensor.sizes[{axis + 2}]"
 
     @derived("(spatial + start_padding + end_padding - (1 + (window - 1) * dilations)) // strides + 1")
-    def out(self, known: Sizes) -> Sequence[Derived]:
-        return self.positions(known)
+    def out(self, symbols: Sizes) -> Sequence[Derived]:
+        return self.positions(symbols)
 
     @derived("input_channels / group_count")
-    def filter_channels(self, known: Sizes) -> Explained:
-        return self._of_a_group(known)
+    def filter_channels(self, symbols: Sizes) -> Explained:
+        return self._of_a_group(symbols)
 
-    def _of_a_group(self, known: Sizes) -> Explained:
+    def _of_a_group(self, symbols: Sizes) -> Explained:
         """The number of input channels in each group."""
-        channels, groups = known["input_channels"], self.group_count
+        channels, groups = symbols["input_channels"], self.group_count
         if groups < 1 or channels % groups:
             raise UnboundSymbolError("group_count")  # `groups_of_channels` reports it
         if len(self.input_tensor.sizes) > self.rank:
@@ -66,31 +66,31 @@ class ConvolvingDesc(SlidingDesc):
         return Explained(channels // groups, f"input_channels / group_count = {channels} / {groups}")
 
     @rule("group_count divides the channels of the input and of the output")
-    def groups_of_channels(self, known: Sizes, level: FeatureLevel) -> Iterable[Violation]:
+    def groups_of_channels(self, symbols: Sizes, level: FeatureLevel) -> Iterable[Violation]:
         are_known = len(self.input_tensor.sizes) <= self.rank  # which of more dimensions are the channels?
         for symbol in ("input_channels", "output_channels") if are_known else ("output_channels",):
-            if symbol in known and self.group_count >= 1 and known[symbol] % self.group_count:
-                yield Violation("group_count", str(self.group_count), f"a divisor of {symbol} = {known[symbol]}", (known.why(symbol),))
+            if symbol in symbols and self.group_count >= 1 and symbols[symbol] % self.group_count:
+                yield Violation("group_count", str(self.group_count), f"a divisor of {symbol} = {symbols[symbol]}", (symbols.why(symbol),))
 
-    def size_remedy(self, field: TensorField, known: Sizes) -> str | None:
+    def size_remedy(self, field: TensorField, symbols: Sizes) -> str | None:
         if field.name == "bias_tensor":
-            return self._bias_remedy(known)
-        remedy = super().size_remedy(field, known)
+            return self._bias_remedy(symbols)
+        remedy = super().size_remedy(field, symbols)
         if remedy is None and field.name == "filter_tensor" and len(self.filter_tensor.sizes) == len(self.input_tensor.sizes) == self.rank:
-            return self._filter_remedy(known)
+            return self._filter_remedy(symbols)
         return remedy
 
-    def _bias_remedy(self, known: Sizes) -> str | None:
-        bias, channels = self._tensor("bias_tensor"), known.get("output_channels")
+    def _bias_remedy(self, symbols: Sizes) -> str | None:
+        bias, channels = self._tensor("bias_tensor"), symbols.get("output_channels")
         if bias is None or channels is None or bias.element_count != channels:
             return None
         return f"one bias for each output channel is sizes {[1, channels, *[1] * (self.rank - 2)]}"
 
-    def _filter_remedy(self, known: Sizes) -> str | None:
+    def _filter_remedy(self, symbols: Sizes) -> str | None:
         """A remedy for a filter's channel count: by its group, the input's layout, or its layout."""
-        sizes, given, groups = self.filter_tensor.sizes, self.input_tensor.sizes, max(1, self.group_count)
-        channels = given[1]
-        if min(*sizes, *given) < 1:
+        sizes, input_sizes, groups = self.filter_tensor.sizes, self.input_tensor.sizes, max(1, self.group_count)
+        channels = input_sizes[1]
+        if min(*sizes, *input_sizes) < 1:
             return None
         if self.backward:
             swapped = sizes[1] == channels != sizes[0] and sizes[0] % groups == 0
@@ -100,8 +100,8 @@ class ConvolvingDesc(SlidingDesc):
         of_layout, of_groups = self._filter_layout(sizes, channels, groups, wanted), self._filter_groups(sizes, channels, groups)
         # A filter with the output's channels in the right place has no other layout.
         remedy = of_groups or of_layout if sizes[0] == wanted else of_layout or of_groups
-        if remedy is None and given[-1] == sizes[1] * groups != channels:
-            return f"{channels_first('input_tensor', given)}: strides alone define a layout"
+        if remedy is None and input_sizes[-1] == sizes[1] * groups != channels:
+            return f"{channels_first('input_tensor', input_sizes)}: strides alone define a layout"
         return remedy
 
     def _filter_groups(self, sizes: tuple[int, ...], channels: int, groups: int) -> str | None:
@@ -200,40 +200,40 @@ class ConvolutionDesc(ConvolvingDesc, dml="CONVOLUTION"):
         return super().terms(field)
 
     @derived("backward: filter_channels * group_count")
-    def output_channels(self, known: Sizes) -> Explained:
+    def output_channels(self, symbols: Sizes) -> Explained:
         if not self.backward or not 1 <= self.group_count <= MAX_SIZE:
             raise UnboundSymbolError("output_channels")
-        channels, filters = known["filter_channels"], self.filter_tensor.sizes
-        if filters[1:2] == (known["input_channels"],) != filters[:1]:
+        channels, filters = symbols["filter_channels"], self.filter_tensor.sizes
+        if filters[1:2] == (symbols["input_channels"],) != filters[:1]:
             raise UnboundSymbolError("output_channels")  # a filter laid out as in a forward convolution says nothing about the output
         return Explained(channels * self.group_count, f"filter_channels * group_count = {channels} * {self.group_count}")
 
     @derived("forward: input_channels / group_count")
-    def filter_channels(self, known: Sizes) -> Explained:
+    def filter_channels(self, symbols: Sizes) -> Explained:
         if self.backward:
             raise UnboundSymbolError("filter_channels")
-        return self._of_a_group(known)
+        return self._of_a_group(symbols)
 
     @derived("forward: (spatial + start_padding + end_padding - (1 + (window - 1) * dilations)) // strides + 1")
-    def out(self, known: Sizes) -> Sequence[Derived]:
-        return self._transposed(known) if self.backward else self._forward(known)
+    def out(self, symbols: Sizes) -> Sequence[Derived]:
+        return self._transposed(symbols) if self.backward else self._forward(symbols)
 
-    def _forward(self, known: Sizes) -> Sequence[Derived]:
+    def _forward(self, symbols: Sizes) -> Sequence[Derived]:
         """The positions, or fewer if the output describes fewer.
 
         TensorFlow describes fewer for the gradient of a filter, which strides that left a rest over make smaller.
         """
-        values, described = [*self.positions(known)], self.described()
-        for axis, window in enumerate(self.windows(known)):
+        values, described = [*self.positions(symbols)], self.described()
+        for axis, window in enumerate(self.windows(symbols)):
             if described is not None and window.dilation > 1 and window.filled_by(described[axis]):
                 values[axis] = Explained(described[axis], f"held by output_tensor; {self.reason(axis, window)} at most")
         return values
 
-    def _transposed(self, known: Sizes) -> Sequence[Derived]:
+    def _transposed(self, symbols: Sizes) -> Sequence[Derived]:
         values: list[Derived] = []
         # ONNX Runtime and WebNN pass DirectML no output_padding, only the sizes that result from it.
         described = None if any(self.output_padding) else self.described()
-        for axis, (value, numbers) in enumerate(self._transposed_sizes(known)):
+        for axis, (value, numbers) in enumerate(self._transposed_sizes(symbols)):
             if value < 1:
                 raise UnboundSymbolError("out")  # `padding_cuts` reports it
             if described is not None and 0 < described[axis] - value < self.strides[axis]:
@@ -244,40 +244,40 @@ class ConvolutionDesc(ConvolvingDesc, dml="CONVOLUTION"):
             values.append(Explained(value, f"(input_tensor.sizes[{axis + 2}] - 1) * strides[{axis}] + {spread} - {cut} = {numbers}"))
         return values
 
-    def _transposed_sizes(self, known: Sizes) -> list[tuple[int, str]]:
+    def _transposed_sizes(self, symbols: Sizes) -> list[tuple[int, str]]:
         """The backward output's size along each spatial dimension, and its formula with the numbers filled in."""
         if any(not 0 <= padding <= MAX_SIZE for padding in self.output_padding):
             raise UnboundSymbolError("output_padding")
         sizes = []
-        for window, added in zip(self.windows(known), self.output_padding, strict=True):
+        for window, added in zip(self.windows(symbols), self.output_padding, strict=True):
             value = (window.size - 1) * window.stride + window.extent - window.start - window.end + added
             spread = f"1 + ({window.length} - 1) * {window.dilation}"
             sizes.append((value, f"({window.size} - 1) * {window.stride} + {spread} - {window.start} - {window.end} + {added}"))
         return sizes
 
     @rule("forward: the window, spread by its dilations, fits into the padded tensor that it slides over")
-    def window_fits(self, known: Sizes, level: FeatureLevel) -> Iterable[Violation]:
-        return () if self.backward else super().window_fits(known, level)
+    def window_fits(self, symbols: Sizes, level: FeatureLevel) -> Iterable[Violation]:
+        return () if self.backward else super().window_fits(symbols, level)
 
     @rule("backward: start_padding and end_padding leave something of the output")
-    def padding_cuts(self, known: Sizes, level: FeatureLevel) -> Iterable[Violation]:
-        for axis, (value, numbers) in enumerate(self._transposed_sizes(known) if self.backward else ()):
+    def padding_cuts(self, symbols: Sizes, level: FeatureLevel) -> Iterable[Violation]:
+        for axis, (value, numbers) in enumerate(self._transposed_sizes(symbols) if self.backward else ()):
             if value < 1:
                 name, other = ("start", "end") if self.start_padding[axis] > self.end_padding[axis] else ("end", "start")
-                given = getattr(self, f"{name}_padding")[axis]
-                expected = f"at most {given + value - 1} beside {other}_padding[{axis}]" if given + value > 0 else "less"
+                padding = getattr(self, f"{name}_padding")[axis]
+                expected = f"at most {padding + value - 1} beside {other}_padding[{axis}]" if padding + value > 0 else "less"
                 why = (f"the output's size would be {value} = {numbers}",)
-                yield Violation(f"{name}_padding[{axis}]", str(given), expected, why)
+                yield Violation(f"{name}_padding[{axis}]", str(padding), expected, why)
 
-    def _channels_last(self, known: Sizes) -> str | None:
-        return None if self.backward else super()._channels_last(known)
+    def _channels_last(self, symbols: Sizes) -> str | None:
+        return None if self.backward else super()._channels_last(symbols)
 
-    def _padding_remedy(self, tensor: TensorDesc, known: Sizes) -> str | None:
+    def _padding_remedy(self, tensor: TensorDesc, symbols: Sizes) -> str | None:
         if not self.backward:
-            return super()._padding_remedy(tensor, known)
+            return super()._padding_remedy(tensor, symbols)
         added = [
-            size - value + own
-            for size, (value, _), own in zip(tensor.sizes[2:], self._transposed_sizes(known), self.output_padding, strict=True)
+            size - value + output_padding
+            for size, (value, _), output_padding in zip(tensor.sizes[2:], self._transposed_sizes(symbols), self.output_padding, strict=True)
         ]
         # A stride or more would need another element of the input.
         if added != [*self.output_padding] and all(0 <= extra < stride for extra, stride in zip(added, self.strides, strict=True)):
@@ -285,5 +285,5 @@ class ConvolutionDesc(ConvolvingDesc, dml="CONVOLUTION"):
         return None
 
     @rule("the fused function is one that DirectML fuses into a convolution: element-wise, from 6_0 on CLIP")
-    def fused_function(self, known: Sizes, level: FeatureLevel) -> Iterable[Violation]:
+    def fused_function(self, symbols: Sizes, level: FeatureLevel) -> Iterable[Violation]:
         yield from unfusable_function("fused_activation", self.fused_activation, level, {"ELEMENT_WISE_CLIP": "6_0"})

@@ -153,8 +153,8 @@ class RandomGeneratorDesc(OperatorDesc, dml="RANDOM_GENERATOR"):
     """The generator."""
 
     @derived("leading dimensions are 1")
-    def ones(self, known: Sizes) -> Sequence[Derived]:
-        return [1] * known["len(ones)"]
+    def ones(self, symbols: Sizes) -> Sequence[Derived]:
+        return [1] * symbols["len(ones)"]
 
     def to_dict(self, *, flat: bool = False) -> dict[str, Any]:
         """The desc as JSON data in the C spelling, always nested: flat, the operator's `Type` would hide the member of this name.

@@ -53,7 +53,7 @@ class PickDesc(OperatorDesc):
     """The indices."""
 
     @abstractmethod
-    def picked(self, known: Sizes) -> list[Explained]:
+    def picked(self, symbols: Sizes) -> list[Explained]:
         """The sizes of the picked blocks, each with the place that it comes from, not padded.
 
         Raises:
@@ -64,9 +64,9 @@ class PickDesc(OperatorDesc):
         """The number of leading sizes without a dimension that must not be dropped."""
         return len(excess)
 
-    def padded(self, known: Sizes) -> Sequence[Derived]:
+    def padded(self, symbols: Sizes) -> Sequence[Derived]:
         """`picked`, with leading ones up to the common dimension count; raises as it does, and where padding dimensions are not 1."""
-        dimension_count, sizes = known["len(sizes)"], self.picked(known)
+        dimension_count, sizes = symbols["len(sizes)"], self.picked(symbols)
         excess = max(len(sizes) - dimension_count, 0)
         if any(self._wrong_padding(attribute) for attribute in self.counted):
             raise UnboundSymbolError("picked")  # `padding_dimensions` reports it
@@ -74,34 +74,34 @@ class PickDesc(OperatorDesc):
             raise UnboundSymbolError("picked")
         return [Explained(1, "a leading one")] * (dimension_count - len(sizes)) + sizes[excess:]
 
-    def common_dimension_count(self, known: Sizes) -> int:
+    def common_dimension_count(self, symbols: Sizes) -> int:
         """The dimension count of input and indices.
 
         Raises:
             UnboundSymbolError: they have none in common.
         """
-        dimension_count = known["len(sizes)"]
+        dimension_count = symbols["len(sizes)"]
         if not len(self.input_tensor.sizes) == len(self.indices_tensor.sizes) == dimension_count:
             raise UnboundSymbolError("len(sizes)")
         return dimension_count
 
     @derived("any sizes, in as many dimensions as input_tensor has")
-    def indices(self, known: Sizes) -> Sequence[Derived]:
-        return _of_rank(self.indices_tensor.sizes, known["len(sizes)"])
+    def indices(self, symbols: Sizes) -> Sequence[Derived]:
+        return _of_rank(self.indices_tensor.sizes, symbols["len(sizes)"])
 
-    def size_remedy(self, field: TensorField, known: Sizes) -> str | None:
+    def size_remedy(self, field: TensorField, symbols: Sizes) -> str | None:
         tensors = {slot.field.name: slot.tensor.sizes for slot in self.slots() if slot.tensor is not None}
-        own, most = tensors.pop(field.name, ()), max(map(len, tensors.values()), default=0)
-        if not len(own) < most <= MAX_DIMENSION_COUNT:
-            excess = len(own) - most
-            if excess > 0 and math.prod(own[:excess]) == 1:
-                return f"leave out leading ones: sizes {[*own[excess:]]}"
-            low = [name for name, sizes in tensors.items() if len(sizes) < len(own)]
-            return f"put ones in front of the sizes of {' and '.join(low)}, for {plural(len(own), 'dimension')}" if low else None
-        return f"put ones in front: sizes {[*(1,) * (most - len(own)), *own]}"
+        actual, most = tensors.pop(field.name, ()), max(map(len, tensors.values()), default=0)
+        if not len(actual) < most <= MAX_DIMENSION_COUNT:
+            excess = len(actual) - most
+            if excess > 0 and math.prod(actual[:excess]) == 1:
+                return f"leave out leading ones: sizes {[*actual[excess:]]}"
+            low = [name for name, sizes in tensors.items() if len(sizes) < len(actual)]
+            return f"put ones in front of the sizes of {' and '.join(low)}, for {plural(len(actual), 'dimension')}" if low else None
+        return f"put ones in front: sizes {[*(1,) * (most - len(actual)), *actual]}"
 
     @rule("no more dimensions are actual than a tensor has")
-    def dimension_count_range(self, known: Sizes, level: FeatureLevel) -> Iterable[Violation]:
+    def dimension_count_range(self, symbols: Sizes, level: FeatureLevel) -> Iterable[Violation]:
         for attribute, name in self.counted.items():
             value, dimension_count = getattr(self, attribute), len(getattr(self, name).sizes)
             if value > dimension_count:
@@ -117,7 +117,7 @@ class PickDesc(OperatorDesc):
         return [axis for axis, size in enumerate(sizes[: len(sizes) - value]) if size > 1]
 
     @rule("dimensions in front of the actual ones are 1")
-    def padding_dimensions(self, known: Sizes, level: FeatureLevel) -> Iterable[Violation]:
+    def padding_dimensions(self, symbols: Sizes, level: FeatureLevel) -> Iterable[Violation]:
         for attribute, name in self.counted.items():
             value, sizes = getattr(self, attribute), getattr(self, name).sizes
             wrong = self._wrong_padding(attribute)
@@ -127,14 +127,14 @@ class PickDesc(OperatorDesc):
                 yield Violation(f"{name}.sizes[{axis}]", str(sizes[axis]), "1", why, remedy)
 
     @rule("the picked blocks have no more dimensions than the tensors")
-    def picked_dimensions(self, known: Sizes, level: FeatureLevel) -> Iterable[Violation]:
-        dimension_count, sizes = known["len(sizes)"], self.picked(known)
+    def picked_dimensions(self, symbols: Sizes, level: FeatureLevel) -> Iterable[Violation]:
+        dimension_count, sizes = symbols["len(sizes)"], self.picked(symbols)
         too_many = self.too_many(sizes[: max(len(sizes) - dimension_count, 0)])
         if not too_many:
             return
         attribute = next(name for name, tensor in self.counted.items() if tensor == "indices_tensor")
         value, needed = getattr(self, attribute), dimension_count + too_many
-        why = (f"the picked blocks have the sizes {[size.value for size in sizes[-needed:]]}", known.why("len(sizes)"))
+        why = (f"the picked blocks have the sizes {[size.value for size in sizes[-needed:]]}", symbols.why("len(sizes)"))
         remedy = f"put ones in front of the sizes of every tensor, for {needed} dimensions" if needed <= MAX_DIMENSION_COUNT else None
         yield Violation(attribute, str(value), f"at most {value - too_many}", why, remedy)
 
@@ -162,22 +162,22 @@ class GatherDesc(PickDesc, dml="GATHER"):
     """How many dimensions of the indices are actual, 0 for a single index. The dimensions before them have size 1."""
 
     @derived("sizes up to axis, the last index_dimensions of indices, sizes after axis; leading ones added or left out to fit")
-    def gathered(self, known: Sizes) -> Sequence[Derived]:
-        return self.padded(known)
+    def gathered(self, symbols: Sizes) -> Sequence[Derived]:
+        return self.padded(symbols)
 
-    def picked(self, known: Sizes) -> list[Explained]:
-        dimension_count = self.common_dimension_count(known)
+    def picked(self, symbols: Sizes) -> list[Explained]:
+        dimension_count = self.common_dimension_count(symbols)
         if not (0 <= self.axis < dimension_count and 0 <= self.index_dimensions <= dimension_count):
             raise UnboundSymbolError("axis")
-        of_input = [Explained(size, f"input_tensor.sizes[{axis}]") for axis, size in enumerate(known.run("sizes"))]
+        of_input = [Explained(size, f"input_tensor.sizes[{axis}]") for axis, size in enumerate(symbols.run("sizes"))]
         of_indices = [Explained(size, f"indices_tensor.sizes[{axis}]") for axis, size in enumerate(self.indices_tensor.sizes)]
         return [*of_input[: self.axis], *of_indices[dimension_count - self.index_dimensions :], *of_input[self.axis + 1 :]]
 
     def too_many(self, excess: Sequence[Explained]) -> int:
         return next((len(excess) - axis for axis, size in enumerate(excess) if size.value != 1), 0)
 
-    def size_remedy(self, field: TensorField, known: Sizes) -> str | None:
-        remedy, dimension_count = super().size_remedy(field, known), len(self.input_tensor.sizes)
+    def size_remedy(self, field: TensorField, symbols: Sizes) -> str | None:
+        remedy, dimension_count = super().size_remedy(field, symbols), len(self.input_tensor.sizes)
         if remedy is not None:
             missing = max(len(tensor.sizes) for tensor in self.tensors().values()) - dimension_count
             return f"{remedy}, and add {missing} to axis" if "input_tensor" in remedy else remedy
@@ -217,8 +217,8 @@ class GatherElementsDesc(AlongAxisDesc, dml="GATHER_ELEMENTS"):
     """The elements that are read."""
 
     @derived("sizes, but any length along axis")
-    def indices(self, known: Sizes) -> Sequence[Derived]:
-        return self.with_along_axis(known, known["index_count"])
+    def indices(self, symbols: Sizes) -> Sequence[Derived]:
+        return self.with_along_axis(symbols, symbols["index_count"])
 
     def inferred_sizes(self, field: TensorField) -> tuple[int, ...] | None:
         sizes = super().inferred_sizes(field)
@@ -277,24 +277,24 @@ class PickNDDesc(PickDesc):
         start = dimension_count - actual
         return (*terms[:start], *shared, *terms[start + batch :])
 
-    def picked(self, known: Sizes) -> list[Explained]:
-        dimension_count = self.common_dimension_count(known)
+    def picked(self, symbols: Sizes) -> list[Explained]:
+        dimension_count = self.common_dimension_count(symbols)
         of_input, of_indices, batch = self._counts(dimension_count)
-        sizes, indices = known.run("sizes"), self.indices_tensor.sizes
+        sizes, indices = symbols.run("sizes"), self.indices_tensor.sizes
         shared = range(dimension_count - of_input, dimension_count - of_input + batch)
         tuples = range(dimension_count - of_indices + batch, dimension_count - 1)
         if not 1 <= indices[-1] <= of_input - batch:
             raise UnboundSymbolError("indices_tensor")
         blocks = range(dimension_count - of_input + batch + indices[-1], dimension_count)
         return [
-            *(Explained(sizes[axis], known.why(f"sizes[{axis}]").partition(": ")[2]) for axis in shared),
+            *(Explained(sizes[axis], symbols.why(f"sizes[{axis}]").partition(": ")[2]) for axis in shared),
             *(Explained(indices[axis], f"indices_tensor.sizes[{axis}]") for axis in tuples),
             *(Explained(sizes[axis], f"input_tensor.sizes[{axis}]") for axis in blocks),
         ]
 
     @rule("a tuple of indices has no more of them than the input has dimensions to index")
-    def tuple_size(self, known: Sizes, level: FeatureLevel) -> Iterable[Violation]:
-        dimension_count = self.common_dimension_count(known)
+    def tuple_size(self, symbols: Sizes, level: FeatureLevel) -> Iterable[Violation]:
+        dimension_count = self.common_dimension_count(symbols)
         of_input, _, batch = self._counts(dimension_count)
         size = self.indices_tensor.sizes[-1]
         if size > of_input - batch:
@@ -318,8 +318,8 @@ class GatherNDDesc(PickNDDesc, dml="GATHER_ND"):
     """The blocks."""
 
     @derived("leading ones, the actual sizes of indices but the last, those of the input that no tuple indexes")
-    def gathered(self, known: Sizes) -> Sequence[Derived]:
-        return self.padded(known)
+    def gathered(self, symbols: Sizes) -> Sequence[Derived]:
+        return self.padded(symbols)
 
 
 class GatherND1Desc(PickNDDesc, dml="GATHER_ND1"):
@@ -342,11 +342,11 @@ class GatherND1Desc(PickNDDesc, dml="GATHER_ND1"):
     """How many of the first actual dimensions of input and indices are a batch. With 0 there is none."""
 
     @derived("leading ones, the actual sizes of indices but the last, those of the input that no tuple indexes")
-    def gathered(self, known: Sizes) -> Sequence[Derived]:
-        return self.padded(known)
+    def gathered(self, symbols: Sizes) -> Sequence[Derived]:
+        return self.padded(symbols)
 
     @rule("the batch dimensions leave a dimension of the input to index, and one of the indices for tuples")
-    def batch_dimension_range(self, known: Sizes, level: FeatureLevel) -> Iterable[Violation]:
+    def batch_dimension_range(self, symbols: Sizes, level: FeatureLevel) -> Iterable[Violation]:
         least = min(self.input_dimension_count, self.indices_dimension_count)
         if self.batch_dimension_count >= least > 0:
             why = (f"input_dimension_count is {self.input_dimension_count}, indices_dimension_count {self.indices_dimension_count}",)
@@ -378,43 +378,43 @@ class NonzeroCoordinatesDesc(OperatorDesc, dml="NONZERO_COORDINATES"):
     """A row of coordinates for each element of the input. A row may leave out the coordinates of leading dimensions of size 1."""
 
     @derived("1 in each dimension")
-    def ones(self, known: Sizes) -> Sequence[Derived]:
-        return [1] * (len(self.output_count_tensor.sizes) if self.output_count_tensor is not None else known["len(sizes)"])
+    def ones(self, symbols: Sizes) -> Sequence[Derived]:
+        return [1] * (len(self.output_count_tensor.sizes) if self.output_count_tensor is not None else symbols["len(sizes)"])
 
     @derived("1 in each dimension before the last two")
-    def leading_ones(self, known: Sizes) -> Sequence[Derived]:
+    def leading_ones(self, symbols: Sizes) -> Sequence[Derived]:
         tensor = self.output_coordinates_tensor
-        return [1] * ((len(tensor.sizes) if tensor is not None else known["len(sizes)"]) - 2)
+        return [1] * ((len(tensor.sizes) if tensor is not None else symbols["len(sizes)"]) - 2)
 
     @derived("the product of sizes")
-    def input_element_count(self, known: Sizes) -> Derived:
-        sizes = known.run("sizes")
+    def input_element_count(self, symbols: Sizes) -> Derived:
+        sizes = symbols.run("sizes")
         return Explained(math.prod(sizes), " * ".join(map(str, sizes)))
 
     @derived("len(sizes), or less by leading ones")
-    def coordinate_size(self, known: Sizes) -> Derived:
+    def coordinate_size(self, symbols: Sizes) -> Derived:
         if self.output_coordinates_tensor is not None:
             raise UnboundSymbolError("coordinate_size")  # a range of sizes is right
-        return known["len(sizes)"]
+        return symbols["len(sizes)"]
 
     @rule("a row holds as many coordinates as the input has dimensions, without some or all leading ones")
-    def coordinate_range(self, known: Sizes, level: FeatureLevel) -> Iterable[Violation]:
-        tensor, sizes = self.output_coordinates_tensor, known.run("sizes")
+    def coordinate_range(self, symbols: Sizes, level: FeatureLevel) -> Iterable[Violation]:
+        tensor, sizes = self.output_coordinates_tensor, symbols.run("sizes")
         effective = next((len(sizes) - axis for axis, size in enumerate(sizes) if size != 1), 0)
         least = max(effective, 1)
         if tensor is not None and len(tensor.sizes) >= 2 and not least <= tensor.sizes[-1] <= len(sizes):
             expected = f"{least} to {len(sizes)}" if least < len(sizes) else str(least)
             why = (f"input_tensor has {plural(len(sizes), 'dimension')}, {effective} without leading ones",)
-            remedy = self._order_remedy(tensor, known)
+            remedy = self._order_remedy(tensor, symbols)
             yield Violation(f"output_coordinates_tensor.sizes[{len(tensor.sizes) - 1}]", str(tensor.sizes[-1]), expected, why, remedy)
 
-    def size_remedy(self, field: TensorField, known: Sizes) -> str | None:
+    def size_remedy(self, field: TensorField, symbols: Sizes) -> str | None:
         tensor = self.output_coordinates_tensor
-        return self._order_remedy(tensor, known) if tensor is not None and field.name == "output_coordinates_tensor" else None
+        return self._order_remedy(tensor, symbols) if tensor is not None and field.name == "output_coordinates_tensor" else None
 
-    def _order_remedy(self, tensor: TensorDesc, known: Sizes) -> str | None:
+    def _order_remedy(self, tensor: TensorDesc, symbols: Sizes) -> str | None:
         sizes = [*tensor.sizes[:-2], *reversed(tensor.sizes[-2:])]
-        if sizes == [*(1,) * (len(sizes) - 2), known.get("input_element_count"), known.get("len(sizes)")]:
+        if sizes == [*(1,) * (len(sizes) - 2), symbols.get("input_element_count"), symbols.get("len(sizes)")]:
             return f"each row belongs to one element, unlike in ONNX's NonZero: sizes {sizes}"
         return None
 
@@ -445,11 +445,11 @@ class OneHotDesc(AlongAxisDesc, dml="ONE_HOT"):
     """The sequences. No other member determines their length."""
 
     @derived("sizes, but 1 along axis")
-    def indices(self, known: Sizes) -> Sequence[Derived]:
-        return self.with_along_axis(known, 1)
+    def indices(self, symbols: Sizes) -> Sequence[Derived]:
+        return self.with_along_axis(symbols, 1)
 
     @rule("there are two values at least: that of the other elements, then that of the index")
-    def values_count(self, known: Sizes, level: FeatureLevel) -> Iterable[Violation]:
+    def values_count(self, symbols: Sizes, level: FeatureLevel) -> Iterable[Violation]:
         count = math.prod(self.values_tensor.sizes)
         if count < 2:
             why = ("the first is what most elements hold, the second what the indices set",)
@@ -482,8 +482,8 @@ class ScatterDesc(AlongAxisDesc, dml="SCATTER"):
     """The copy with its elements replaced."""
 
     @derived("sizes, but any length along axis")
-    def indices(self, known: Sizes) -> Sequence[Derived]:
-        return self.with_along_axis(known, known["index_count"])
+    def indices(self, symbols: Sizes) -> Sequence[Derived]:
+        return self.with_along_axis(symbols, symbols["index_count"])
 
 
 class ScatterNDDesc(PickNDDesc, dml="SCATTER_ND"):
@@ -504,5 +504,5 @@ class ScatterNDDesc(PickNDDesc, dml="SCATTER_ND"):
     """The copy with its blocks replaced."""
 
     @derived("leading ones, the actual sizes of indices but the last, those of the input that no tuple indexes")
-    def updates(self, known: Sizes) -> Sequence[Derived]:
-        return self.padded(known)
+    def updates(self, symbols: Sizes) -> Sequence[Derived]:
+        return self.padded(symbols)

@@ -29,25 +29,25 @@ class MatrixProductDesc(OperatorDesc):
         @property
         def output_tensor(self) -> TensorDesc | None: ...
 
-    def size_remedy(self, field: TensorField, known: Sizes) -> str | None:
+    def size_remedy(self, field: TensorField, symbols: Sizes) -> str | None:
         tensor: TensorDesc | None = getattr(self, field.name)
         if tensor is None or not field.marker.terms[0].run:
-            return super().size_remedy(field, known)
+            return super().size_remedy(field, symbols)
         if len(tensor.sizes) > 4:
             return self._folded(tensor)
         if len(tensor.sizes) == 1 and field.name in ("a_tensor", "b_tensor"):
             return f"a column is sizes {[*tensor.sizes, 1]}" if field.name == "b_tensor" else None
-        return _repeated(tensor, known.infer(self.terms(field)))
+        return _repeated(tensor, symbols.infer(self.terms(field)))
 
     def _folded(self, tensor: TensorDesc) -> str | None:
         """A remedy for tensors of more than 4 dimensions: the leading ones folded into one, if every tensor's strides allow it."""
-        others = [own for own in self.tensors().values() if len(own.sizes) == len(tensor.sizes)]
-        batch = tuple(max(column) for column in zip(*(own.sizes[:-2] for own in others), strict=True))
+        others = [other for other in self.tensors().values() if len(other.sizes) == len(tensor.sizes)]
+        batch = tuple(max(column) for column in zip(*(other.sizes[:-2] for other in others), strict=True))
         folded = _folded(tensor, batch)
-        if folded is None or None in [_folded(own, batch) for own in others]:
+        if folded is None or None in [_folded(other, batch) for other in others]:
             return None
         sizes, strides = folded
-        if all(own.is_packed and own.sizes[:-2] == batch for own in others):
+        if all(other.is_packed and other.sizes[:-2] == batch for other in others):
             return f"fold the leading dimensions of every tensor, as all are packed: sizes {sizes} here"
         return f"fold the leading dimensions of every tensor: sizes {sizes}, strides {strides} here"
 
@@ -58,7 +58,7 @@ def _folded(tensor: TensorDesc, batch: Sequence[int]) -> tuple[list[int], list[i
     if not fits or len(tensor.element_strides) != len(tensor.sizes):
         return None
     sizes = (*batch, *tensor.sizes[-2:])
-    strides = [stride if own == size else 0 for own, size, stride in zip(tensor.sizes, sizes, tensor.element_strides, strict=True)]
+    strides = [stride if actual == size else 0 for actual, size, stride in zip(tensor.sizes, sizes, tensor.element_strides, strict=True)]
     steps = [(size, stride) for size, stride in zip(sizes[:-3], strides, strict=False) if size > 1] or [(1, 0)]
     if any(outer != size * inner for (_, outer), (size, inner) in pairwise(steps)):
         return None
@@ -122,8 +122,8 @@ class GEMMDesc(MatrixProductDesc, dml="GEMM"):
             return parse("*batch k m" if field.name == "a_tensor" else "*batch n k")
         return field.marker.terms
 
-    def size_remedy(self, field: TensorField, known: Sizes) -> str | None:
-        return super().size_remedy(field, known) or self._transforms()
+    def size_remedy(self, field: TensorField, symbols: Sizes) -> str | None:
+        return super().size_remedy(field, symbols) or self._transforms()
 
     def _transforms(self) -> str | None:
         """The transforms with which the sizes agree, if the given ones do not and exactly one other choice does."""
@@ -147,12 +147,12 @@ class GEMMDesc(MatrixProductDesc, dml="GEMM"):
         return f"{' and '.join(changed)} {'fits' if len(changed) == 1 else 'fit'} these sizes"
 
     @rule("the fused function is one that DirectML fuses into GEMM: element-wise, from 6_0 on CLIP, from 6_1 on SOFTMAX")
-    def fused_function(self, known: Sizes, level: FeatureLevel) -> Iterable[Violation]:
+    def fused_function(self, symbols: Sizes, level: FeatureLevel) -> Iterable[Violation]:
         also = {"ELEMENT_WISE_CLIP": "6_0", "ACTIVATION_SOFTMAX": "6_1", "ACTIVATION_SOFTMAX1": "6_1"}
         yield from unfusable_function("fused_activation", self.fused_activation, level, also)
 
     @rule("the axes of a fused SOFTMAX1 are dimensions of the output")
-    def fused_axes(self, known: Sizes, level: FeatureLevel) -> Iterable[Violation]:
+    def fused_axes(self, symbols: Sizes, level: FeatureLevel) -> Iterable[Violation]:
         count = len((self.output_tensor or self.a_tensor).sizes)
         for index, axis in enumerate(getattr(self.fused_activation, "axes", ())):
             if not 0 <= axis < count:

@@ -42,8 +42,8 @@ class ReductionDesc(OperatorDesc):
     """The dimensions that a group extends along. A repeated one counts once."""
 
     @derived("the input's sizes, with 1 for each dimension in axes")
-    def reduced(self, known: Sizes) -> list[Explained]:
-        sizes, places = known.run("sizes"), {axis: index for index, axis in enumerate(self.axes)}
+    def reduced(self, symbols: Sizes) -> list[Explained]:
+        sizes, places = symbols.run("sizes"), {axis: index for index, axis in enumerate(self.axes)}
         if not all(0 <= axis < len(sizes) for axis in places):
             raise UnboundSymbolError("axes")
         return [
@@ -51,12 +51,12 @@ class ReductionDesc(OperatorDesc):
             for axis, size in enumerate(sizes)
         ]
 
-    def size_remedy(self, field: TensorField, known: Sizes) -> str | None:
+    def size_remedy(self, field: TensorField, symbols: Sizes) -> str | None:
         """A remedy if the output lacks the reduced dimensions, as in NumPy and ONNX (keepdims=0)."""
         tensor = getattr(self, field.name)
-        if tensor is None or not field.marker.output or "len(reduced)" not in known:
+        if tensor is None or not field.marker.output or "len(reduced)" not in symbols:
             return None
-        reduced = known.run("reduced")
+        reduced = symbols.run("reduced")
         kept = tuple(size for axis, size in enumerate(reduced) if axis not in self.axes)
         return f"dimensions in axes stay, with size 1: sizes {list(reduced)}" if tensor.sizes == kept != reduced else None
 
@@ -227,8 +227,8 @@ class TopKDesc(OperatorDesc, dml="TOP_K"):
     """How many elements are taken: at most the input's size along axis."""
 
     @derived("the input's sizes, with k along axis")
-    def taken(self, known: Sizes) -> list[Explained]:
-        sizes = known.run("sizes")
+    def taken(self, symbols: Sizes) -> list[Explained]:
+        sizes = symbols.run("sizes")
         if not (0 <= self.axis < len(sizes) and 1 <= self.k <= sizes[self.axis]):
             raise UnboundSymbolError("k")
         return [
@@ -237,9 +237,9 @@ class TopKDesc(OperatorDesc, dml="TOP_K"):
         ]
 
     @rule("k is at most the input's size along axis")
-    def top_k_limit(self, known: Sizes, level: FeatureLevel) -> Iterable[Violation]:
-        if 0 <= self.axis < known["len(sizes)"] and self.k > known[symbol := f"sizes[{self.axis}]"]:
-            yield Violation("k", str(self.k), f"at most {symbol} = {known[symbol]}", (f"axis is {self.axis}", known.why(symbol)))
+    def top_k_limit(self, symbols: Sizes, level: FeatureLevel) -> Iterable[Violation]:
+        if 0 <= self.axis < symbols["len(sizes)"] and self.k > symbols[symbol := f"sizes[{self.axis}]"]:
+            yield Violation("k", str(self.k), f"at most {symbol} = {symbols[symbol]}", (f"axis is {self.axis}", symbols.why(symbol)))
 
 
 class TopK1Desc(TopKDesc, dml="TOP_K1"):

@@ -34,10 +34,10 @@ class AnySizesDesc(OperatorDesc):
 
     def _bound_sizes(self) -> Sizes:
         """The symbols of the size patterns, with the output's dimension count from the input."""
-        known, source = super()._bound_sizes(), self.inputs()[0].name
-        if "len(sizes)" in known:
-            known.fix("len(output_sizes)", known["len(sizes)"], f"as many dimensions as {source} has")
-        return known
+        symbols, source = super()._bound_sizes(), self.inputs()[0].name
+        if "len(sizes)" in symbols:
+            symbols.fix("len(output_sizes)", symbols["len(sizes)"], f"as many dimensions as {source} has")
+        return symbols
 
     def undetermined_sizes(self, output: TensorField) -> Iterator[Problem]:
         source = getattr(self, self.inputs()[0].name)
@@ -173,12 +173,12 @@ class Upsample2DDesc(OperatorDesc, dml="UPSAMPLE_2D"):
     """NEAREST_NEIGHBOR repeats elements, LINEAR weighs the two on both sides in height and in width."""
 
     @derived("input_height * scale_size.height")
-    def output_height(self, known: Sizes) -> Explained:
-        return self._scaled(known["input_height"], "input_height", self.scale_size.height, "scale_size.height")
+    def output_height(self, symbols: Sizes) -> Explained:
+        return self._scaled(symbols["input_height"], "input_height", self.scale_size.height, "scale_size.height")
 
     @derived("input_width * scale_size.width")
-    def output_width(self, known: Sizes) -> Explained:
-        return self._scaled(known["input_width"], "input_width", self.scale_size.width, "scale_size.width")
+    def output_width(self, symbols: Sizes) -> Explained:
+        return self._scaled(symbols["input_width"], "input_width", self.scale_size.width, "scale_size.width")
 
     @staticmethod
     def _scaled(size: int, symbol: str, factor: int, name: str) -> Explained:
@@ -187,14 +187,14 @@ class Upsample2DDesc(OperatorDesc, dml="UPSAMPLE_2D"):
         return Explained(size * factor, f"{symbol} * {name} = {size} * {factor}")
 
     @rule("a factor is at least 1, and the scaled size at most 4294967295")
-    def upsample_limit(self, known: Sizes, level: FeatureLevel) -> Iterable[Violation]:
+    def upsample_limit(self, symbols: Sizes, level: FeatureLevel) -> Iterable[Violation]:
         for name in ("width", "height"):
             factor, symbol = getattr(self.scale_size, name), f"input_{name}"
             if factor == 0:
                 yield Violation(f"scale_size.{name}", "0", "at least 1")
-            elif symbol in known and MAX_SIZE // known[symbol] < factor <= MAX_SIZE:  # a larger one exceeds UINT, which is reported too
-                most = MAX_SIZE // known[symbol]
-                yield Violation(f"scale_size.{name}", str(factor), f"at most {most} = {MAX_SIZE} // {symbol}", (known.why(symbol),))
+            elif symbol in symbols and MAX_SIZE // symbols[symbol] < factor <= MAX_SIZE:  # a larger one exceeds UINT, which is reported too
+                most = MAX_SIZE // symbols[symbol]
+                yield Violation(f"scale_size.{name}", str(factor), f"at most {most} = {MAX_SIZE} // {symbol}", (symbols.why(symbol),))
 
 
 class ValueScale2DDesc(OperatorDesc, dml="VALUE_SCALE_2D"):
@@ -217,12 +217,12 @@ class ValueScale2DDesc(OperatorDesc, dml="VALUE_SCALE_2D"):
     """The number added to each channel's values."""
 
     @rule("there are 1 or 3 channels, and as many biases")
-    def image_channels(self, known: Sizes, level: FeatureLevel) -> Iterable[Violation]:
-        channels, biases = known.get("channel_count"), len(self.bias)
+    def image_channels(self, symbols: Sizes, level: FeatureLevel) -> Iterable[Violation]:
+        channels, biases = symbols.get("channel_count"), len(self.bias)
         possible = channels in (1, 3)
         if channels is not None and not possible:
-            yield Violation("input_tensor.sizes[1]", str(channels), "1 or 3 channels", (known.why("channel_count"),))
+            yield Violation("input_tensor.sizes[1]", str(channels), "1 or 3 channels", (symbols.why("channel_count"),))
         if possible and biases != channels:
-            yield Violation("bias", plural(biases, "number"), f"channel_count = {channels}", (known.why("channel_count"),))
+            yield Violation("bias", plural(biases, "number"), f"channel_count = {channels}", (symbols.why("channel_count"),))
         elif not possible and biases not in (1, 3):
             yield Violation("bias", plural(biases, "number"), "one for each of 1 or 3 channels")

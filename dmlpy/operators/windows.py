@@ -132,13 +132,13 @@ class SlidingDesc(OperatorDesc):
         return max(3, max(possible, key=lambda count: counts.count(count) + self.array_weight * (count == of_arrays)))
 
     def terms(self, field: TensorField) -> tuple[Term, ...]:
-        known = self._known_terms
-        if field.name not in known:
-            known[field.name] = self.spread(super().terms(field)) if field.name in self.ranked else super().terms(field)
-        return known[field.name]
+        terms_of = self._terms_by_field
+        if field.name not in terms_of:
+            terms_of[field.name] = self.spread(super().terms(field)) if field.name in self.ranked else super().terms(field)
+        return terms_of[field.name]
 
     @cached_property
-    def _known_terms(self) -> dict[str, tuple[Term, ...]]:
+    def _terms_by_field(self) -> dict[str, tuple[Term, ...]]:
         """The terms by field: a check asks for those of a field ten times."""
         return {}
 
@@ -148,27 +148,27 @@ class SlidingDesc(OperatorDesc):
         return tuple(Term(1) if term.symbol is not None and term.symbol.startswith("ones[") else term for term in aligned)
 
     @abstractmethod
-    def window_lengths(self, known: Sizes) -> Sequence[int]:
+    def window_lengths(self, symbols: Sizes) -> Sequence[int]:
         """The number of elements of the window along each spatial dimension."""
 
     @abstractmethod
     def window_place(self, axis: int) -> str:
         """The member that holds the window's length along a spatial dimension."""
 
-    def windows(self, known: Sizes, spatial: Sequence[int] | None = None) -> tuple[Window, ...]:
+    def windows(self, symbols: Sizes, spatial: Sequence[int] | None = None) -> tuple[Window, ...]:
         """The window along each spatial dimension, for the desc's sizes or for others.
 
         Raises:
             UnboundSymbolError: sizes are not known, or arrays have a wrong length or values that make no sense.
         """
-        count, entries = self.rank - 2, known["dimension_count"]
+        count, entries = self.rank - 2, symbols["dimension_count"]
         if any(len(array) != entries for array in self._arrays()):
             raise UnboundSymbolError("strides")
-        sizes = [known[f"spatial[{axis}]"] for axis in range(count)] if spatial is None else spatial
+        sizes = [symbols[f"spatial[{axis}]"] for axis in range(count)] if spatial is None else spatial
         dilations: Sequence[int] = getattr(self, "dilations", (1,) * entries)
         rows = (self.start_padding, self.end_padding, dilations, self.strides)
         starts, ends, steps, strides = (row[entries - count :] for row in rows)
-        windows = tuple(map(Window, sizes, starts, ends, self.window_lengths(known), steps, strides))
+        windows = tuple(map(Window, sizes, starts, ends, self.window_lengths(symbols), steps, strides))
         for window in windows:
             if min(window.start, window.end) < 0 or min(window.length, window.stride) < 1 or window.dilation < self.least_dilation:
                 raise UnboundSymbolError("strides")
@@ -176,9 +176,9 @@ class SlidingDesc(OperatorDesc):
                 raise UnboundSymbolError("strides")
         return windows
 
-    def positions(self, known: Sizes) -> Sequence[Derived]:
+    def positions(self, symbols: Sizes) -> Sequence[Derived]:
         """The positions along each spatial dimension; raises as `windows`, and where a window does not fit."""
-        windows = self.windows(known)
+        windows = self.windows(symbols)
         if any(window.positions < 1 for window in windows):
             raise UnboundSymbolError("out")  # `window_fits` reports it
         return [Explained(window.positions, self.reason(axis, window)) for axis, window in enumerate(windows)]
@@ -203,49 +203,49 @@ class SlidingDesc(OperatorDesc):
         return axis
 
     @derived("the dimensions of the tensors, less batch and channels")
-    def dimension_count(self, known: Sizes) -> Explained:
+    def dimension_count(self, symbols: Sizes) -> Explained:
         tensors = [name for name in self.ranked if (tensor := self._tensor(name)) is not None and len(tensor.sizes) == self.rank]
         return Explained(
             self.rank - 2, f"the {plural(self.rank, 'dimension')} of {', '.join(tensors) or 'the tensors'} less batch and channels"
         )
 
     @rule("start_padding and end_padding have an entry each for every spatial dimension")
-    def padding_entries(self, known: Sizes, level: FeatureLevel) -> Iterable[Violation]:
-        count = known["dimension_count"]
+    def padding_entries(self, symbols: Sizes, level: FeatureLevel) -> Iterable[Violation]:
+        count = symbols["dimension_count"]
         for name in ("start_padding", "end_padding"):
-            given: tuple[int, ...] = getattr(self, name)
-            if len(given) != count:
-                both = f"start_padding {list(given[:count])}, end_padding {list(given[count:])}"
-                remedy = f"if it has all starts, then all ends, that is {both}" if len(given) == 2 * count else None
-                found = plural(len(given), "entry")
-                yield Violation(name, found, str(count), (known.why("dimension_count"),), remedy)
+            entries: tuple[int, ...] = getattr(self, name)
+            if len(entries) != count:
+                both = f"start_padding {list(entries[:count])}, end_padding {list(entries[count:])}"
+                remedy = f"if it has all starts, then all ends, that is {both}" if len(entries) == 2 * count else None
+                actual = plural(len(entries), "entry")
+                yield Violation(name, actual, str(count), (symbols.why("dimension_count"),), remedy)
 
     @rule("the window, spread by its dilations, fits into the padded tensor that it slides over")
-    def window_fits(self, known: Sizes, level: FeatureLevel) -> Iterable[Violation]:
-        for axis, window in enumerate(self.windows(known)):
+    def window_fits(self, symbols: Sizes, level: FeatureLevel) -> Iterable[Violation]:
+        for axis, window in enumerate(self.windows(symbols)):
             if window.positions >= 1:
                 continue
             why = [f"{self.slid_over} with padding is {window.padded} = {window.size} + {window.start} + {window.end} there"]
             if window.dilation > 1:
                 why.append(f"the window reaches over {self._extent(axis)} = {window.extent}")
-            remedy = self._channels_last(known)
+            remedy = self._channels_last(symbols)
             if window.length <= window.padded:
                 most = (window.padded - 1) // (window.length - 1)
                 yield Violation(f"dilations[{self.entry(axis)}]", str(window.dilation), f"at most {most}", tuple(why), remedy)
             else:
                 yield Violation(self.window_place(axis), str(window.length), f"at most {window.padded}", tuple(why), remedy)
 
-    def size_remedy(self, field: TensorField, known: Sizes) -> str | None:
+    def size_remedy(self, field: TensorField, symbols: Sizes) -> str | None:
         tensor = self._tensor(field.name)
         if tensor is None or field.name not in self.ranked:
-            return super().size_remedy(field, known)
+            return super().size_remedy(field, symbols)
         if len(tensor.sizes) != self.rank:
             return self._rank_remedy(field, tensor)
         if all(row.dims_for(field.name)[0] > 3 for row in self.support) and (fuller := self.fuller_remedy(field, 4)) is not None:
             return fuller
         try:
             of_positions = self.terms(field)[2].symbol == "out[0]"
-            return self._channels_last(known) or (self._padding_remedy(tensor, known) if of_positions else None)
+            return self._channels_last(symbols) or (self._padding_remedy(tensor, symbols) if of_positions else None)
         except UnboundSymbolError:
             return None
 
@@ -262,7 +262,7 @@ class SlidingDesc(OperatorDesc):
             return f"a single sample is a batch of one: sizes {[1, *tensor.sizes]}"
         return None
 
-    def _channels_last(self, known: Sizes) -> str | None:
+    def _channels_last(self, symbols: Sizes) -> str | None:
         """A remedy if all sizes agree once the channels are read from the last dimension, as in NHWC."""
         slid, positioned = self._tensor(self.slid_over), self._tensor(self.positioned)
         if slid is None or positioned is None or not len(slid.sizes) == len(positioned.sizes) == self.rank:
@@ -270,7 +270,7 @@ class SlidingDesc(OperatorDesc):
         sizes, out = slid.sizes, positioned.sizes
         if sizes[0] != out[0] or min(*sizes, *out) < 1 or not self._channels_agree(sizes[-1], out[-1]):
             return None
-        if [window.positions for window in self.windows(known, sizes[1:-1])] != [*out[1:-1]]:
+        if [window.positions for window in self.windows(symbols, sizes[1:-1])] != [*out[1:-1]]:
             return None
         return f"{channels_first(self.slid_over, sizes)}, and {self.positioned} is sizes {_moved(out)}: strides alone define a layout"
 
@@ -278,9 +278,9 @@ class SlidingDesc(OperatorDesc):
         """Returns whether the two tensors may have these channel counts."""
         return slid == positioned
 
-    def _padding_remedy(self, tensor: TensorDesc, known: Sizes) -> str | None:
+    def _padding_remedy(self, tensor: TensorDesc, symbols: Sizes) -> str | None:
         """A remedy where padding would give the sizes: sizes rounded up, or kept the same."""
-        pairs = list(zip(tensor.sizes[2:], self.windows(known), strict=True))
+        pairs = list(zip(tensor.sizes[2:], self.windows(symbols), strict=True))
         if all(size - window.positions in (0, 1 if (window.padded - window.extent) % window.stride else 0) for size, window in pairs):
             ends = [max(window.end, window.padding_for(size) - window.start) for size, window in pairs]
             # If the windows already have these sizes, the tensor differs elsewhere, in its channels.

@@ -136,8 +136,8 @@ def check(desc: OperatorDesc | Checkable, feature_level: Level = LATEST, *, stri
     if (level, strict, unlimited) in _valid_at(desc):
         return []
     order = {name: index for index, name in enumerate(type(desc).model_fields)}
-    found = _problems(desc, level, desc.sizes(), strict=strict, unlimited=unlimited)
-    problems = sorted(truncate(found, MAX_PROBLEMS), key=lambda problem: order.get(problem.field, -1))
+    all_problems = _problems(desc, level, desc.sizes(), strict=strict, unlimited=unlimited)
+    problems = sorted(truncate(all_problems, MAX_PROBLEMS), key=lambda problem: order.get(problem.field, -1))
     if not problems:
         _note_validity(desc, {(level, strict, unlimited)})
     return problems
@@ -153,8 +153,8 @@ def _valid_at(desc: OperatorDesc) -> frozenset[tuple[FeatureLevel, bool, bool]]:
 
     A desc never changes: it is checked once.
     """
-    found: frozenset[tuple[FeatureLevel, bool, bool]] = desc.__dict__.get("_valid_at", frozenset())
-    return found
+    valid_at: frozenset[tuple[FeatureLevel, bool, bool]] = desc.__dict__.get("_valid_at", frozenset())
+    return valid_at
 
 
 def _note_validity(desc: OperatorDesc, levels: Set[tuple[FeatureLevel, bool, bool]]) -> None:
@@ -185,14 +185,14 @@ def lowest_level(desc: OperatorDesc | Checkable) -> FeatureLevel | None:
         raise DescError("lowest_level", [no_desc(desc, _DESC_OR_GRAPH)])
     if "_lowest_level" not in desc.__dict__:
         desc.__dict__["_lowest_level"] = _lowest_level(desc)
-    found: FeatureLevel | None = desc.__dict__["_lowest_level"]
-    return found
+    lowest: FeatureLevel | None = desc.__dict__["_lowest_level"]
+    return lowest
 
 
 def _lowest_level(desc: OperatorDesc) -> FeatureLevel | None:
     levels = (level for level in FeatureLevel if desc.is_extension or level >= desc.introduced())
-    known = desc.sizes()
-    return next((level for level in levels if _is_valid(desc, level, known)), None)
+    symbols = desc.sizes()
+    return next((level for level in levels if _is_valid(desc, level, symbols)), None)
 
 
 def is_valid(desc: OperatorDesc, level: FeatureLevel) -> bool:
@@ -200,20 +200,20 @@ def is_valid(desc: OperatorDesc, level: FeatureLevel) -> bool:
     return (level, False, _is_unlimited(desc, False)) in _valid_at(desc) or _is_valid(desc, level, desc.sizes())
 
 
-def _is_valid(desc: OperatorDesc, level: FeatureLevel, known: Sizes) -> bool:
+def _is_valid(desc: OperatorDesc, level: FeatureLevel, symbols: Sizes) -> bool:
     at = LATEST if desc.is_extension else level, False, _is_unlimited(desc, False)
     if at not in _valid_at(desc):
-        if next(_problems(desc, at[0], known, strict=False, unlimited=at[2]), None) is not None:
+        if next(_problems(desc, at[0], symbols, strict=False, unlimited=at[2]), None) is not None:
             return False
         _note_validity(desc, {at})
     return True
 
 
-def _problems(desc: OperatorDesc, level: FeatureLevel, known: Sizes, *, strict: bool, unlimited: bool) -> Iterator[Problem]:
-    """Yields the problems of a desc by itself, whose size symbols are `known`; they are found lazily."""
+def _problems(desc: OperatorDesc, level: FeatureLevel, symbols: Sizes, *, strict: bool, unlimited: bool) -> Iterator[Problem]:
+    """Yields the problems of a desc by itself, whose size symbols are `symbols`; they are found lazily."""
     yield from _level_problems(desc, level)
     yield from _alone_problems(desc)
-    yield from _common_problems(desc, level, known, strict=strict, sound=not strict and bool(_valid_at(desc)), unlimited=unlimited)
+    yield from _common_problems(desc, level, symbols, strict=strict, sound=not strict and bool(_valid_at(desc)), unlimited=unlimited)
 
 
 def _level_problems(desc: OperatorDesc, level: FeatureLevel) -> Iterator[Problem]:
@@ -241,14 +241,14 @@ def _described(desc: OperatorDesc, output: str) -> str:
 
 
 def _common_problems(
-    desc: OperatorDesc, level: FeatureLevel, known: Sizes, *, strict: bool, sound: bool = False, unlimited: bool = False
+    desc: OperatorDesc, level: FeatureLevel, symbols: Sizes, *, strict: bool, sound: bool = False, unlimited: bool = False
 ) -> Iterator[Problem]:
     """Yields the problems of an operator, whether it is alone or within another one.
 
     Args:
         desc: the desc.
         level: the feature level.
-        known: its size symbols.
+        symbols: its size symbols.
         strict: as for `check`.
         sound: whether it is valid at another level: what all levels have in common is not looked at again.
         unlimited: whether tensors may be of BFLOAT16 where they may be of FLOAT16.
@@ -262,11 +262,13 @@ def _common_problems(
             measurable = False
             yield from (problem.under(slot.place) for problem in slot.tensor.problems(output=slot.field.marker.output, strict=strict))
         elif slot.tensor is not None:
-            own = [problem.under(slot.place) for problem in slot.tensor.problems(output=slot.field.marker.output, strict=strict)]
-            yield from (_with_reasons(problem, desc, slot, slot.tensor, known) for problem in own)
+            tensor_problems = [
+                problem.under(slot.place) for problem in slot.tensor.problems(output=slot.field.marker.output, strict=strict)
+            ]
+            yield from (_with_reasons(problem, desc, slot, slot.tensor, symbols) for problem in tensor_problems)
             yield from _flag_problems(desc, slot, slot.tensor)
             yield from _reserve_problems(slot, slot.tensor)
-            yield from _size_problems(desc, slot, slot.tensor, row, level, known, reported={problem.path for problem in own})
+            yield from _size_problems(desc, slot, slot.tensor, row, level, symbols, reported={problem.path for problem in tensor_problems})
     yield from _type_problems(desc, row, level, unlimited=unlimited)
     for attribute in desc.attribute_fields():
         value = getattr(desc, attribute.name)
@@ -274,7 +276,7 @@ def _common_problems(
             measurable = False
             yield Problem("attribute.length", attribute.name, plural(len(value), "entry"), f"at most {MAX_ENTRIES}")
             continue
-        limited = list(limit_problems(desc, attribute, known, level))
+        limited = list(limit_problems(desc, attribute, symbols, level))
         limits = {problem.path for problem in limited}
         if not sound:
             yield from (problem for problem in _number_problems(desc, attribute, value) if problem.path not in limits)
@@ -283,7 +285,7 @@ def _common_problems(
     if not measurable:
         return  # rules that relate tensors are meaningless then, and some would count millions of sizes
     for name in desc.rules():
-        yield from desc.rule_problems(name, known, level)
+        yield from desc.rule_problems(name, symbols, level)
 
 
 def _is_between(count: int, span: tuple[int, int]) -> bool:
@@ -294,14 +296,14 @@ def _level_reason(desc: OperatorDesc, level: FeatureLevel) -> tuple[str, ...]:
     return () if desc.is_extension else (f"feature level {level}",)
 
 
-def _with_reasons(problem: Problem, desc: OperatorDesc, slot: Slot, tensor: TensorDesc, known: Sizes) -> Problem:
+def _with_reasons(problem: Problem, desc: OperatorDesc, slot: Slot, tensor: TensorDesc, symbols: Sizes) -> Problem:
     """Adds to a problem of one tensor where its size comes from, if other tensors determine it: those must be changed."""
     if problem.code == "size.range":
         for axis, term in enumerate(desc.aligned(slot, len(tensor.sizes)) or ()):
             # A run is derived as a whole: `out` for `out[0]`.
-            derived = (term.symbol or "").partition("[")[0] in type(desc).derived_sizes() and known.evaluate(term) == tensor.sizes[axis]
+            derived = (term.symbol or "").partition("[")[0] in type(desc).derived_sizes() and symbols.evaluate(term) == tensor.sizes[axis]
             if derived and problem.path == f"{slot.place}.sizes[{axis}]":
-                return replace(problem, why=(*problem.why, known.why(term.symbol or "")))
+                return replace(problem, why=(*problem.why, symbols.why(term.symbol or "")))
     return problem
 
 
@@ -319,7 +321,7 @@ def _reserve_problems(slot: Slot, tensor: TensorDesc) -> Iterator[Problem]:
 
 
 def _size_problems(
-    desc: OperatorDesc, slot: Slot, tensor: TensorDesc, row: SupportRow, level: FeatureLevel, known: Sizes, reported: set[str]
+    desc: OperatorDesc, slot: Slot, tensor: TensorDesc, row: SupportRow, level: FeatureLevel, symbols: Sizes, reported: set[str]
 ) -> Iterator[Problem]:
     count, field = len(tensor.sizes), slot.field
     least, most = row.dims_for(field.name)
@@ -327,16 +329,16 @@ def _size_problems(
     terms = desc.aligned(slot, count)
     if not least <= count <= most or terms is None:
         if f"{slot.place}.sizes" not in reported:
-            yield _dims_problem(desc, slot, tensor, row, level, known)
+            yield _dims_problem(desc, slot, tensor, row, level, symbols)
         return
     run = run_of(own_terms, count)
-    if run is not None and (width := known.evaluate(run[0])) not in (None, run[1]):
+    if run is not None and (width := symbols.evaluate(run[0])) not in (None, run[1]):
         expected = count - run[1] + (width or 0)
-        why = (f"{slot.place} is {show(own_terms)}", known.why(run[0].symbol or ""))
-        remedy = desc.size_remedy(field, known) or _ones_in_front(desc, slot, tensor, expected, known)
+        why = (f"{slot.place} is {show(own_terms)}", symbols.why(run[0].symbol or ""))
+        remedy = desc.size_remedy(field, symbols) or _ones_in_front(desc, slot, tensor, expected, symbols)
         yield Problem("dims.equal", f"{slot.place}.sizes", plural(count, "dimension"), plural(expected, "dimension"), why, remedy)
         return
-    wanted = [known.evaluate(term) for term in terms]
+    wanted = [symbols.evaluate(term) for term in terms]
     rows = list(zip(terms, wanted, tensor.sizes, strict=True))
     if all(size % term.factor == 0 if value is None else size == value for term, value, size in rows):
         return
@@ -344,21 +346,21 @@ def _size_problems(
     if all(value in (None, size) for _, value, size in rows):
         remedy = None
     else:
-        remedy = desc.size_remedy(field, known)
+        remedy = desc.size_remedy(field, symbols)
         if remedy is None and None not in wanted and is_permutation(tensor.sizes, wanted):  # type: ignore[arg-type]
             remedy = f"the sizes are right in another order: {wanted}"
     for axis, (term, value, size) in enumerate(rows):
         path = f"{slot.place}.sizes[{axis}]"
         if value is not None and size != value and path not in reported:
             wanted_size = str(value) if term.symbol is None else f"{term} = {value}"
-            reasons = (pattern,) if term.symbol is None else (pattern, known.why(term.symbol))
+            reasons = (pattern,) if term.symbol is None else (pattern, symbols.why(term.symbol))
             half = field.marker.if_half if term.factor % 2 == 0 and 2 * size == value else None
             yield Problem("size.equal", path, str(size), wanted_size, reasons, half or remedy)
         elif value is None and size % term.factor and path not in reported:
             yield Problem("size.multiple", path, str(size), f"a multiple of {term.factor}", (pattern,))
 
 
-def _dims_problem(desc: OperatorDesc, slot: Slot, tensor: TensorDesc, row: SupportRow, level: FeatureLevel, known: Sizes) -> Problem:
+def _dims_problem(desc: OperatorDesc, slot: Slot, tensor: TensorDesc, row: SupportRow, level: FeatureLevel, symbols: Sizes) -> Problem:
     """A dimension count that the level, or the operator, does not take."""
     count, name = len(tensor.sizes), slot.field.name
     least, most = row.dims_for(name)
@@ -367,30 +369,30 @@ def _dims_problem(desc: OperatorDesc, slot: Slot, tensor: TensorDesc, row: Suppo
     expected = support.show_dims((fitting[0], fitting[-1]))
     fits = desc.aligned(slot, count) is not None
     later = level_for(desc.rows(), level, lambda item: item.dims_for(name)[0] <= count <= item.dims_for(name)[1] and fits)
-    wanted = known.infer(own_terms)
+    wanted = symbols.infer(own_terms)
     # A level that accepts the count does not help if the other tensors have another one.
     agreed = wanted is None or len(wanted) == count
-    own = desc.size_remedy(slot.field, known)
-    remedy = f"feature level {later} takes {count}" if later and agreed else own
+    size_remedy = desc.size_remedy(slot.field, symbols)
+    remedy = f"feature level {later} takes {count}" if later and agreed else size_remedy
     if later and agreed and (fuller := desc.fuller_remedy(slot.field, fitting[0])) is not None:
         remedy = f"{fuller}; or {remedy}"
     # If the other tensors have an accepted count, that one is suggested.
     target = fitting[0] if wanted is None or len(wanted) not in fitting else len(wanted)
     # The operator's remedy puts the sizes where they belong, which is not always behind leading ones.
     padded = None
-    if own is None:
-        padded = _ones_in_front(desc, slot, tensor, target, known if wanted is not None and len(wanted) == target else Sizes())
+    if size_remedy is None:
+        padded = _ones_in_front(desc, slot, tensor, target, symbols if wanted is not None and len(wanted) == target else Sizes())
     if padded is not None:
         remedy = f"{padded}; or {remedy}" if remedy else padded
     elif remedy is None and count > fitting[-1] and math.prod(tensor.sizes[: count - fitting[-1]]) == 1:
         remedy = f"leave out leading ones: sizes {list(tensor.sizes[count - fitting[-1] :])}"
         remedy += "" if tensor.strides is None else f" and strides {list(tensor.strides[count - fitting[-1] :])}"
     why = (f"{slot.place} is {show(own_terms)}", *_level_reason(desc, level))
-    found = Count(f"{plural(count, 'dimension')} {listed(tensor.sizes)}")
-    return Problem("dims.support", f"{slot.place}.sizes", found, expected, why, remedy)
+    actual = Count(f"{plural(count, 'dimension')} {listed(tensor.sizes)}")
+    return Problem("dims.support", f"{slot.place}.sizes", actual, expected, why, remedy)
 
 
-def _ones_in_front(desc: OperatorDesc, slot: Slot, tensor: TensorDesc, count: int, known: Sizes) -> str | None:
+def _ones_in_front(desc: OperatorDesc, slot: Slot, tensor: TensorDesc, count: int, symbols: Sizes) -> str | None:
     """A remedy for a tensor that lacks only the leading ones of a run or of the pattern, if the other tensors agree."""
     missing, pattern, terms = count - len(tensor.sizes), desc.terms(slot.field), desc.aligned(slot, count)
     if terms is None or missing <= 0:
@@ -398,7 +400,7 @@ def _ones_in_front(desc: OperatorDesc, slot: Slot, tensor: TensorDesc, count: in
     if not (pattern[0].run or all(term == Term(1) for term in pattern[:missing])):
         return None
     padded = (1,) * missing + tensor.sizes
-    agrees = all(known.evaluate(term) in (None, size) for term, size in zip(terms, padded, strict=True))
+    agrees = all(symbols.evaluate(term) in (None, size) for term, size in zip(terms, padded, strict=True))
     strides = "" if tensor.strides is None else f" and strides {[*[0] * missing, *tensor.strides]}"
     return f"put ones in front: sizes {list(padded)}{strides}" if agrees else None
 
@@ -459,10 +461,10 @@ def _type_problem(
     return Problem("type.support", f"{place}.data_type", str(tensor.data_type), support.show(allowed), why, remedy)
 
 
-def _other_sign(desc: OperatorDesc, variable: TypeSet | str, given: DataType, allowed: TypeSet, level: FeatureLevel) -> str | None:
+def _other_sign(desc: OperatorDesc, variable: TypeSet | str, data_type: DataType, allowed: TypeSet, level: FeatureLevel) -> str | None:
     """A remedy for integers where only the type of other signedness is accepted: bytes agree if no number is negative."""
-    kin = given.name.removeprefix("U") if given.name.startswith("U") else f"U{given.name}"
-    if kin not in DataType.__members__ or "INT" not in given.name:
+    kin = data_type.name.removeprefix("U") if data_type.name.startswith("U") else f"U{data_type.name}"
+    if kin not in DataType.__members__ or "INT" not in data_type.name:
         return None
     other = DataType[kin]
     since = None
@@ -472,7 +474,7 @@ def _other_sign(desc: OperatorDesc, variable: TypeSet | str, given: DataType, al
         if since is None:
             return None
     later = f", which feature level {since} takes" if since else ""
-    return f"describe it as {other}{later}: numbers of 0 to {2 ** (given.bits - 1) - 1} have the same bytes in both"
+    return f"describe it as {other}{later}: numbers of 0 to {2 ** (data_type.bits - 1) - 1} have the same bytes in both"
 
 
 def _number_problems(desc: OperatorDesc, attribute: AttributeField, value: Any) -> Iterator[Problem]:

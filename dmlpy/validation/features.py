@@ -107,7 +107,7 @@ def check_feature_support(
         raise DmlError(text, hresult=HResult.DXGI_ERROR_UNSUPPORTED)
     supported = [item for item in query.requested_feature_levels if item <= level]
     if not supported:
-        given = ", ".join(map(str, query.requested_feature_levels)) or "empty"
-        problem = Problem("level.requested", "requested_feature_levels", given, f"a level up to {level} among them")
+        requested = ", ".join(map(str, query.requested_feature_levels)) or "empty"
+        problem = Problem("level.requested", "requested_feature_levels", requested, f"a level up to {level} among them")
         raise DescError(FeatureQueryFeatureLevels.c_name, [problem])
     return FeatureDataFeatureLevels(max_supported_feature_level=max(supported))

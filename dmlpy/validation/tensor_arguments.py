@@ -74,8 +74,8 @@ class TensorArguments:
             values, problems = named(values, self._kind, in_order=self._order is not None)
         values, wrong = _one_by_one(self._desc, values)
         problems += wrong
-        found, wrong = self._read(values)
-        return found, problems + wrong
+        placed, wrong = self._read(values)
+        return placed, problems + wrong
 
     def _plain(self, values: Any) -> dict[str, Any] | None:
         """The fast path for usual calls: values by place, or None if a name may be wrong, which `_read` then reports."""
@@ -83,38 +83,38 @@ class TensorArguments:
             if self._order is None or type(values) not in (list, tuple) or len(values) != len(self._order):
                 return None
             values = dict(zip(self._order, values, strict=True))
-        found: dict[str, Any] = {}
+        placed: dict[str, Any] = {}
         absent = False
         for spelling, value in values.items():
             place = self._spellings.get(spelling) if type(spelling) is str else None
             if place is not None:
-                if place in found:
+                if place in placed:
                     return None
-                found[place] = value
+                placed[place] = value
                 absent |= value is None
             else:
                 places = self._arrays.get(spelling, ()) if type(spelling) is str else ()
-                if type(value) not in (list, tuple) or len(value) != len(places) or not found.keys().isdisjoint(places):
+                if type(value) not in (list, tuple) or len(value) != len(places) or not placed.keys().isdisjoint(places):
                     return None
-                found.update(zip(places, value, strict=True))
+                placed.update(zip(places, value, strict=True))
                 absent = True
         if absent:
-            found = {place: value for place, value in found.items() if value is not None}
-        return found if found.keys() <= self.descs.keys() else None
+            placed = {place: value for place, value in placed.items() if value is not None}
+        return placed if placed.keys() <= self.descs.keys() else None
 
     def _read(self, values: Mapping[str, Any]) -> tuple[dict[str, Any], list[Problem]]:
         desc, kind, problems = self._desc, self._kind, list[Problem]()
         names = {field.name for field in self.fields}
         elsewhere = {slot.place: slot.field.marker for slot in desc.slots() if slot.place not in names}
         left_null = {slot.place for slot in desc.slots() if slot.tensor is None}
-        found: dict[str, Any] = {}
-        given: set[str] = set()
+        placed: dict[str, Any] = {}
+        named_members: set[str] = set()
         for spelling, value in values.items():
             name = _place_named(desc, spelling)
-            if name in given:
+            if name in named_members:
                 problems.append(Problem("bind.twice", spelling, "given twice", f"{name} or {c_member(name)}, not both"))
                 continue
-            given |= {name} if name else set()
+            named_members |= {name} if name else set()
             if name in elsewhere and not (name in left_null and elsewhere[name].constant):
                 if value is not None:
                     problems.append(self._packed_input_problem(name, elsewhere[name]))
@@ -133,20 +133,20 @@ class TensorArguments:
                 remedy = f"pass None, or compile a desc that describes {name}"
                 problems.append(Problem("bind.unexpected", name, "given", "nothing: the desc leaves it null", remedy=remedy))
             elif value is not None:
-                found[name] = value
-        return found, problems
+                placed[name] = value
+        return placed, problems
 
-    def missing(self, values: Mapping[str, Any], known: Iterable[Problem] = ()) -> list[Problem]:
+    def missing(self, values: Mapping[str, Any], earlier: Iterable[Problem] = ()) -> list[Problem]:
         """A problem for each described tensor that no memory was given for.
 
         Args:
             values: what was given, by place.
-            known: the problems that `by_place` found: those that follow from them are left out.
+            earlier: the problems that `by_place` found: those that follow from them are left out.
         """
         if self.descs.keys() <= values.keys():
             return []
         # Of an array of tensors that something else than a list was given for, it is missing that none of them has memory.
-        unread = {self._desc.member_named(problem.path) for problem in known if problem.code == "bind.count"}
+        unread = {self._desc.member_named(problem.path) for problem in earlier if problem.code == "bind.count"}
         return [
             Problem("bind.missing", field.name, "not given", f"memory for {self.descs[field.name].summary()}", remedy=self._remedy(field))
             for field in self.fields
@@ -165,10 +165,10 @@ class TensorArguments:
             return Problem("bind.packed", name, "given", "nothing: the packed constants hold it")
         if marker.output and self._returned:
             return Problem("bind.misplaced", name, "an output", f"{self._kind}s only: the outputs are returned")
-        own = "output" if marker.output else "input"
-        ownable = own == "input" and self._kind == CONSTANTS and self._desc.accepts_owned
+        side = "output" if marker.output else "input"
+        ownable = side == "input" and self._kind == CONSTANTS and self._desc.accepts_owned
         other = ", or compile a desc whose tensor has the flag OWNED_BY_DML, which makes it constant" if ownable else ""
-        return Problem("bind.misplaced", name, with_article(own), f"{self._kind}s only", remedy=f"give it with the {own}s{other}")
+        return Problem("bind.misplaced", name, with_article(side), f"{self._kind}s only", remedy=f"give it with the {side}s{other}")
 
 
 def named(values: Any, kind: str, *, in_order: bool = False) -> tuple[dict[str, Any], list[Problem]]:
@@ -180,15 +180,15 @@ def named(values: Any, kind: str, *, in_order: bool = False) -> tuple[dict[str, 
         in_order: whether a list would have been accepted too.
     """
     try:
-        given = dict(values.items())
+        items = dict(values.items())
     except Exception:  # not a mapping, or one whose methods raise anything
         expected = "a mapping of names to memory" + ", or a list in the struct's order" * in_order
         return {}, [Problem("bind.form", f"{kind}s", brief(values), expected)]
-    nameless = [key for key in given if not isinstance(key, str)]
+    nameless = [key for key in items if not isinstance(key, str)]
     problems = [
         Problem("bind.form", f"{kind}s", f"the key {brief(key)}", "a string, the name of a tensor") for key in nameless[:_MAX_REPORTED]
     ]
-    return {str.__str__(key): value for key, value in given.items() if isinstance(key, str)}, problems
+    return {str.__str__(key): value for key, value in items.items() if isinstance(key, str)}, problems
 
 
 def in_order(values: Sequence[Any], order: Sequence[str], kind: str) -> tuple[dict[str, Any], list[Problem]]:
@@ -200,33 +200,33 @@ def in_order(values: Sequence[Any], order: Sequence[str], kind: str) -> tuple[di
         kind: their kind, for messages: `input`, `output`, ...
     """
     try:
-        given = [*values]
+        items = [*values]
     except Exception:  # a caller's list class, whose methods may raise anything
         return {}, [Problem("bind.form", f"{kind}s", brief(values), "a list that can be read")]
     problems = []
-    if len(given) != len(order):
+    if len(items) != len(order):
         expected = f"{len(order)}, with None for each that is absent: {listed(order)}"
         problems.append(
             Problem(
                 "bind.count",
                 f"{kind}s",
-                f"a list of {len(given)}" if given else "an empty list",
+                f"a list of {len(items)}" if items else "an empty list",
                 expected,
                 remedy="pass them by name: {name: memory}",
             )
         )
-    return dict(zip(order, given, strict=False)), problems
+    return dict(zip(order, items, strict=False)), problems
 
 
 def _one_by_one(desc: OperatorDesc, values: Mapping[str, Any]) -> tuple[dict[str, Any], list[Problem]]:
     """Splits lists for arrays of tensors: `input_tensors=[a, b]` becomes `input_tensors[0]` and `input_tensors[1]`."""
     listed = {field.name for field in desc.tensor_fields() if field.listed}
-    found: dict[str, Any] = {}
+    placed: dict[str, Any] = {}
     problems = []
     for spelling, value in values.items():
         name = desc.member_named(spelling)
         if name not in listed or value is None:
-            found[spelling] = value
+            placed[spelling] = value
             continue
         count = len(getattr(desc, name))
         try:
@@ -244,8 +244,8 @@ def _one_by_one(desc: OperatorDesc, values: Mapping[str, Any]) -> tuple[dict[str
             place = f"{name}[{index}]"
             if any(_place_named(desc, other) == place for other in values):
                 problems.append(Problem("bind.twice", place, "given twice", f"in {spelling} or by itself, not both"))
-            found[place] = item
-    return found, problems
+            placed[place] = item
+    return placed, problems
 
 
 def _place_named(desc: OperatorDesc, spelling: str) -> str | None:

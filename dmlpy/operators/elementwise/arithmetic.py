@@ -63,7 +63,7 @@ class ElementWiseAdd1Desc(BinaryDesc, dml="ELEMENT_WISE_ADD1"):
     """The activation f, an element-wise one described without tensors. If absent, the sum is unchanged."""
 
     @rule("a fused activation is an element-wise function that can be fused")
-    def fused_activation_kind(self, known: Sizes, level: FeatureLevel) -> Iterable[Violation]:
+    def fused_activation_kind(self, symbols: Sizes, level: FeatureLevel) -> Iterable[Violation]:
         yield from unfusable("fused_activation", self.fused_activation, "it is applied to single sums, and has no tensors")
 
 
@@ -193,7 +193,7 @@ class ElementWisePowDesc(ElementWiseDesc, dml="ELEMENT_WISE_POW"):
     """
 
     @rule("before feature level 3_0 exponent_tensor has the type of input_tensor")
-    def exponent_type(self, known: Sizes, level: FeatureLevel) -> Iterable[Violation]:
+    def exponent_type(self, symbols: Sizes, level: FeatureLevel) -> Iterable[Violation]:
         base, exponent = self.input_tensor.data_type, self.exponent_tensor.data_type
         row = row_at(self.support, level)
         if level < FeatureLevel.FL_3_0 and exponent is not base and base in row.types["T"] and exponent in row.types["E"]:

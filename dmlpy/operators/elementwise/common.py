@@ -40,30 +40,32 @@ class ElementWiseDesc(OperatorDesc):
     """
 
     def _bound_sizes(self) -> Sizes:
-        known = super()._bound_sizes()
+        symbols = super()._bound_sizes()
         inputs, outputs = self._of_equal_sizes(output=False), self._of_equal_sizes(output=True)
         target = _common_sizes([tensor.sizes for tensor in inputs.values()])
         if target is None or any(tensor.sizes != target for tensor in outputs.values()):
-            return known
-        if all(tensor.sizes == target for tensor in inputs.values()) or None in [_repeating(own, target) for own in inputs.values()]:
-            return known
-        whole = {name: own.sizes for name, own in (inputs | outputs).items() if len(own.sizes) == len(target)}
-        known.fix("len(sizes)", len(target), f"held by {', '.join(f'{name}.sizes' for name in whole)}")
+            return symbols
+        if all(tensor.sizes == target for tensor in inputs.values()) or None in [
+            _repeating(operand, target) for operand in inputs.values()
+        ]:
+            return symbols
+        whole = {name: operand.sizes for name, operand in (inputs | outputs).items() if len(operand.sizes) == len(target)}
+        symbols.fix("len(sizes)", len(target), f"held by {', '.join(f'{name}.sizes' for name in whole)}")
         for axis, size in enumerate(target):
-            places = [f"{name}.sizes[{axis}]" for name, own in whole.items() if own[axis] == size]
-            known.fix(f"sizes[{axis}]", size, f"held by {', '.join(places)}")
-        return known
+            places = [f"{name}.sizes[{axis}]" for name, operand in whole.items() if operand[axis] == size]
+            symbols.fix(f"sizes[{axis}]", size, f"held by {', '.join(places)}")
+        return symbols
 
-    def size_remedy(self, field: TensorField, known: Sizes) -> str | None:
+    def size_remedy(self, field: TensorField, symbols: Sizes) -> str | None:
         inputs, outputs = self._of_equal_sizes(output=False), self._of_equal_sizes(output=True)
-        own, wanted = (inputs | outputs).get(field.name), known.infer(self.terms(field))
-        if own is None or wanted is None:
-            return super().size_remedy(field, known)
-        if len(own.sizes) != len(wanted) and (same := _leading_ones(own, wanted)) is not None:
+        described, wanted = (inputs | outputs).get(field.name), symbols.infer(self.terms(field))
+        if described is None or wanted is None:
+            return super().size_remedy(field, symbols)
+        if len(described.sizes) != len(wanted) and (same := _leading_ones(described, wanted)) is not None:
             return same
-        if math.prod(own.sizes) == math.prod(wanted):
+        if math.prod(described.sizes) == math.prod(wanted):
             return None
-        strides = _repeating(own, wanted)
+        strides = _repeating(described, wanted)
         if field.name in inputs and strides is not None:
             return f"{_BY_STRIDES}: sizes {list(wanted)} and strides {list(strides)}"
         # The tensor is longer than the others, so these must change.
@@ -98,14 +100,14 @@ def _leading_ones(tensor: TensorDesc, wanted: Sequence[int]) -> str | None:
 
 def _common_sizes(sizes: Sequence[Sequence[int]]) -> tuple[int, ...] | None:
     """The sizes that NumPy would broadcast to; else those of the first tensor with most dimensions; None if any is not a legal size."""
-    count = max((len(own) for own in sizes), default=0)
-    if not 1 <= count <= MAX_DIMENSION_COUNT or any(not 1 <= size <= MAX_SIZE for own in sizes for size in own):
+    count = max((len(tensor_sizes) for tensor_sizes in sizes), default=0)
+    if not 1 <= count <= MAX_DIMENSION_COUNT or any(not 1 <= size <= MAX_SIZE for tensor_sizes in sizes for size in tensor_sizes):
         return None
-    padded = [(1,) * (count - len(own)) + tuple(own) for own in sizes]
+    padded = [(1,) * (count - len(tensor_sizes)) + tuple(tensor_sizes) for tensor_sizes in sizes]
     largest = tuple(max(column) for column in zip(*padded, strict=True))
-    if all(size in (1, most) for own in padded for size, most in zip(own, largest, strict=True)):
+    if all(size in (1, most) for tensor_sizes in padded for size, most in zip(tensor_sizes, largest, strict=True)):
         return largest
-    return tuple(next(own for own in sizes if len(own) == count))
+    return tuple(next(tensor_sizes for tensor_sizes in sizes if len(tensor_sizes) == count))
 
 
 def _repeating(tensor: TensorDesc, target: Sequence[int]) -> tuple[int, ...] | None:
@@ -113,13 +115,13 @@ def _repeating(tensor: TensorDesc, target: Sequence[int]) -> tuple[int, ...] | N
 
     A single size that only one dimension of the larger sizes has, such as that of a bias for each channel, belongs there.
     """
-    own, strides = tensor.sizes, tensor.element_strides
-    missing = len(target) - len(own)
-    if missing < 0 or len(strides) != len(own):
+    sizes, strides = tensor.sizes, tensor.element_strides
+    missing = len(target) - len(sizes)
+    if missing < 0 or len(strides) != len(sizes):
         return None
-    if all(size in (1, most) for size, most in zip(own, target[missing:], strict=True)):
-        return (0,) * missing + tuple(0 if size == 1 else stride for size, stride in zip(own, strides, strict=True))
-    longer = [(size, stride) for size, stride in zip(own, strides, strict=True) if size > 1]
+    if all(size in (1, most) for size, most in zip(sizes, target[missing:], strict=True)):
+        return (0,) * missing + tuple(0 if size == 1 else stride for size, stride in zip(sizes, strides, strict=True))
+    longer = [(size, stride) for size, stride in zip(sizes, strides, strict=True) if size > 1]
     if len(longer) == 1 and tuple(target).count(longer[0][0]) == 1:
         size, stride = longer[0]
         return tuple(stride if most == size else 0 for most in target)
@@ -137,20 +139,20 @@ class UnaryDesc(ElementWiseDesc):
     output_tensor: Annotated[TensorDesc | None, Out("*sizes", required=True)] = None
     """The result y. It may have the memory of the input."""
 
-    def size_remedy(self, field: TensorField, known: Sizes) -> str | None:
-        return super().size_remedy(field, known) or self._moved()
+    def size_remedy(self, field: TensorField, symbols: Sizes) -> str | None:
+        return super().size_remedy(field, symbols) or self._moved()
 
     def _moved(self) -> str | None:
         """A remedy that transposes or reshapes without an operator, if the elements are the input's in other sizes."""
-        given, out = self.input_tensor, self.output_tensor
-        if out is None or out.sizes == given.sizes or math.prod(out.sizes) != math.prod(given.sizes):
+        input_tensor, out = self.input_tensor, self.output_tensor
+        if out is None or out.sizes == input_tensor.sizes or math.prod(out.sizes) != math.prod(input_tensor.sizes):
             return None
-        longer = [size for size in given.sizes if size > 1]
+        longer = [size for size in input_tensor.sizes if size > 1]
         if [size for size in out.sizes if size > 1] == longer or sorted(longer) != sorted(size for size in out.sizes if size > 1):
             return f"a reshape needs no operator: keep the sizes here, and describe the packed output as {list(out.sizes)} where it is read"
-        if len(set(longer)) < len(longer) or len(given.element_strides) != len(given.sizes):
+        if len(set(longer)) < len(longer) or len(input_tensor.element_strides) != len(input_tensor.sizes):
             return None
-        steps = dict(zip(given.sizes, given.element_strides, strict=True))
+        steps = dict(zip(input_tensor.sizes, input_tensor.element_strides, strict=True))
         strides = [steps[size] if size > 1 else 0 for size in out.sizes]
         return f"to transpose, describe the input in the output's order: sizes {list(out.sizes)}, strides {strides}"
 

@@ -38,40 +38,40 @@ class BlockSizeDesc(OperatorDesc):
     block_size: Annotated[Uint, Limits(least=1)]
     """The side of a square block."""
 
-    def _times(self, known: Sizes, symbol: str, power: int = 1) -> Explained:
+    def _times(self, symbols: Sizes, symbol: str, power: int = 1) -> Explained:
         """A size of the input, multiplied by a power of the block size.
 
         Raises:
             UnboundSymbolError: the block size makes no sense, or the input is not a whole number of blocks.
         """
-        self._check_blocks(known)
-        names, factors = [symbol, *["block_size"] * power], [known[symbol], *[self.block_size] * power]
-        return Explained(known[symbol] * self.block_size**power, f"{' * '.join(names)} = {' * '.join(map(str, factors))}")
+        self._check_blocks(symbols)
+        names, factors = [symbol, *["block_size"] * power], [symbols[symbol], *[self.block_size] * power]
+        return Explained(symbols[symbol] * self.block_size**power, f"{' * '.join(names)} = {' * '.join(map(str, factors))}")
 
-    def _divided(self, known: Sizes, symbol: str) -> Explained:
+    def _divided(self, symbols: Sizes, symbol: str) -> Explained:
         """A size of the input divided into blocks; raises as `_times`."""
-        self._check_blocks(known)
-        power, size = self.in_blocks[symbol], known[symbol]
+        self._check_blocks(symbols)
+        power, size = self.in_blocks[symbol], symbols[symbol]
         name, number = ("block_size", f"{self.block_size}") if power == 1 else (f"block_size^{power}", f"{self.block_size}^{power}")
         return Explained(size // self.block_size**power, f"{symbol} / {name} = {size} / {number}")
 
-    def _check_blocks(self, known: Sizes) -> None:
+    def _check_blocks(self, symbols: Sizes) -> None:
         # Where this raises, Limits or `whole_blocks` report it.
         sizes = self.in_blocks.items()
-        if not 1 <= self.block_size <= MAX_SIZE or any(known[symbol] % self.block_size**power for symbol, power in sizes):
+        if not 1 <= self.block_size <= MAX_SIZE or any(symbols[symbol] % self.block_size**power for symbol, power in sizes):
             raise UnboundSymbolError("block_size")
 
     @rule("sizes that are cut into blocks are multiples of the block size")
-    def whole_blocks(self, known: Sizes, level: FeatureLevel) -> Iterable[Violation]:
-        symbols = [term.symbol for term in parse(INPUT_IMAGE)]
+    def whole_blocks(self, symbols: Sizes, level: FeatureLevel) -> Iterable[Violation]:
+        axes = [term.symbol for term in parse(INPUT_IMAGE)]
         for symbol, power in self.in_blocks.items() if 1 <= self.block_size <= MAX_SIZE else ():
-            size, divisor = known[symbol], self.block_size**power
+            size, divisor = symbols[symbol], self.block_size**power
             if divisor > size:
                 divides = "that divides" if power == 1 else "whose square divides"
-                yield Violation("block_size", str(self.block_size), f"a number {divides} {size}", (known.why(symbol),))
+                yield Violation("block_size", str(self.block_size), f"a number {divides} {size}", (symbols.why(symbol),))
             elif size % divisor:
                 why = (f"block_size is {self.block_size}",)
-                yield Violation(f"input_tensor.sizes[{symbols.index(symbol)}]", str(size), f"a multiple of {divisor}", why)
+                yield Violation(f"input_tensor.sizes[{axes.index(symbol)}]", str(size), f"a multiple of {divisor}", why)
 
 
 class DepthToSpaceBaseDesc(BlockSizeDesc):
@@ -80,16 +80,16 @@ class DepthToSpaceBaseDesc(BlockSizeDesc):
     in_blocks = {"input_channel_count": 2}
 
     @derived("input_channel_count / (block_size * block_size)")
-    def output_channel_count(self, known: Sizes) -> Derived:
-        return self._divided(known, "input_channel_count")
+    def output_channel_count(self, symbols: Sizes) -> Derived:
+        return self._divided(symbols, "input_channel_count")
 
     @derived("input_height * block_size")
-    def output_height(self, known: Sizes) -> Derived:
-        return self._times(known, "input_height")
+    def output_height(self, symbols: Sizes) -> Derived:
+        return self._times(symbols, "input_height")
 
     @derived("input_width * block_size")
-    def output_width(self, known: Sizes) -> Derived:
-        return self._times(known, "input_width")
+    def output_width(self, symbols: Sizes) -> Derived:
+        return self._times(symbols, "input_width")
 
 
 class DepthToSpaceDesc(DepthToSpaceBaseDesc, dml="DEPTH_TO_SPACE"):
@@ -118,16 +118,16 @@ class SpaceToDepthBaseDesc(BlockSizeDesc):
     in_blocks = {"input_height": 1, "input_width": 1}
 
     @derived("input_channel_count * block_size * block_size")
-    def output_channel_count(self, known: Sizes) -> Derived:
-        return self._times(known, "input_channel_count", 2)
+    def output_channel_count(self, symbols: Sizes) -> Derived:
+        return self._times(symbols, "input_channel_count", 2)
 
     @derived("input_height / block_size")
-    def output_height(self, known: Sizes) -> Derived:
-        return self._divided(known, "input_height")
+    def output_height(self, symbols: Sizes) -> Derived:
+        return self._divided(symbols, "input_height")
 
     @derived("input_width / block_size")
-    def output_width(self, known: Sizes) -> Derived:
-        return self._divided(known, "input_width")
+    def output_width(self, symbols: Sizes) -> Derived:
+        return self._divided(symbols, "input_width")
 
 
 class SpaceToDepthDesc(SpaceToDepthBaseDesc, dml="SPACE_TO_DEPTH"):
@@ -167,7 +167,7 @@ class ColumnsDesc(SlidingDesc):
     def rank(self) -> int:
         return min(super().rank, MAX_DIMENSION_COUNT)  # longer arrays are reported one by one
 
-    def window_lengths(self, known: Sizes) -> Sequence[int]:
+    def window_lengths(self, symbols: Sizes) -> Sequence[int]:
         return self.window_sizes
 
     def window_place(self, axis: int) -> str:
@@ -180,13 +180,13 @@ class ColumnsDesc(SlidingDesc):
         return super().aligned(slot, dimension_count)
 
     @derived("channel_count * the product of window_sizes")
-    def column_size(self, known: Sizes) -> Derived:
-        factors = [known["channel_count"], *(window.length for window in self.windows(known))]
+    def column_size(self, symbols: Sizes) -> Derived:
+        factors = [symbols["channel_count"], *(window.length for window in self.windows(symbols))]
         return Explained(math.prod(factors), " * ".join(map(str, factors)))
 
     @derived("the product of (spatial + start_padding + end_padding - (1 + (window_sizes - 1) * dilations)) // strides + 1")
-    def block_count(self, known: Sizes) -> Derived:
-        windows = self.windows(known)
+    def block_count(self, symbols: Sizes) -> Derived:
+        windows = self.windows(symbols)
         if any(window.positions < 1 for window in windows):
             raise UnboundSymbolError("window_sizes")  # `window_fits` reports it
         return Explained(math.prod(window.positions for window in windows), " * ".join(f"({window.formula()})" for window in windows))

@@ -69,16 +69,16 @@ class JoinDesc(AlongAxisDesc, dml="JOIN"):
     """The parts joined."""
 
     @derived("the sum of the inputs' sizes along axis")
-    def joined_length(self, known: Sizes) -> Derived:
-        lengths = _lengths(self.input_tensors, known)
+    def joined_length(self, symbols: Sizes) -> Derived:
+        lengths = _lengths(self.input_tensors, symbols)
         return Explained(sum(lengths), " + ".join(map(str, lengths)) + f", the inputs' sizes[{self.axis}]")
 
     @derived("sizes, but joined_length along axis")
-    def joined(self, known: Sizes) -> Sequence[Derived]:
-        return self.with_along_axis(known, known["joined_length"])
+    def joined(self, symbols: Sizes) -> Sequence[Derived]:
+        return self.with_along_axis(symbols, symbols["joined_length"])
 
     @rule("an array of tensors holds at least one")
-    def tensor_array_empty(self, known: Sizes, level: FeatureLevel) -> Iterable[Violation]:
+    def tensor_array_empty(self, symbols: Sizes, level: FeatureLevel) -> Iterable[Violation]:
         yield from _empty("input_tensors", self.input_tensors)
 
 
@@ -107,8 +107,8 @@ class ReverseSubsequencesDesc(AlongAxisDesc, dml="REVERSE_SUBSEQUENCES"):
     """The sequences with their first elements reversed."""
 
     @derived("sizes, but 1 along axis")
-    def lengths(self, known: Sizes) -> Sequence[Derived]:
-        return self.with_along_axis(known, 1)
+    def lengths(self, symbols: Sizes) -> Sequence[Derived]:
+        return self.with_along_axis(symbols, 1)
 
 
 class SplitDesc(AlongAxisDesc, dml="SPLIT"):
@@ -137,27 +137,27 @@ class SplitDesc(AlongAxisDesc, dml="SPLIT"):
         return ()  # they are described already, or the desc could not be built
 
     @rule("an array of tensors holds at least one")
-    def tensor_array_empty(self, known: Sizes, level: FeatureLevel) -> Iterable[Violation]:
+    def tensor_array_empty(self, symbols: Sizes, level: FeatureLevel) -> Iterable[Violation]:
         yield from _empty("output_tensors", self.output_tensors)
 
     @rule("along axis the outputs' sizes add up to the input's")
-    def split_sum(self, known: Sizes, level: FeatureLevel) -> Iterable[Violation]:
-        whole, lengths = known["whole_length"], _lengths(self.output_tensors, known)
+    def split_sum(self, symbols: Sizes, level: FeatureLevel) -> Iterable[Violation]:
+        whole, lengths = symbols["whole_length"], _lengths(self.output_tensors, symbols)
         if sum(lengths) != whole:
-            found = " + ".join(map(str, lengths)) + (f" = {sum(lengths)}" if len(lengths) > 1 else "") + f" along dimension {self.axis}"
+            actual = " + ".join(map(str, lengths)) + (f" = {sum(lengths)}" if len(lengths) > 1 else "") + f" along dimension {self.axis}"
             why = (f"input_tensor.sizes[{self.axis}] is {whole}",)
-            yield Violation("output_tensors", found, str(whole), why, _last_part(lengths, whole))
+            yield Violation("output_tensors", actual, str(whole), why, _last_part(lengths, whole))
 
 
-def _lengths(parts: Sequence[TensorDesc], known: Sizes) -> list[int]:
+def _lengths(parts: Sequence[TensorDesc], symbols: Sizes) -> list[int]:
     """The parts' sizes along the axis.
 
     Raises:
         UnboundSymbolError: there are none, or a part has another dimension count, or a size that no tensor may have.
     """
-    if {len(part.sizes) for part in parts} != {known["len(sizes)"]}:
+    if {len(part.sizes) for part in parts} != {symbols["len(sizes)"]}:
         raise UnboundSymbolError("length")
-    return [known[f"length[{index}]"] for index in range(len(parts))]
+    return [symbols[f"length[{index}]"] for index in range(len(parts))]
 
 
 def _empty(name: str, tensors: Sequence[TensorDesc]) -> Iterable[Violation]:
@@ -195,8 +195,8 @@ class TileDesc(OperatorDesc, dml="TILE"):
     """How often the input is repeated along each dimension."""
 
     @derived("sizes * repeats")
-    def tiled(self, known: Sizes) -> Sequence[Derived]:
-        sizes = known.run("sizes")
+    def tiled(self, symbols: Sizes) -> Sequence[Derived]:
+        sizes = symbols.run("sizes")
         if len(self.repeats) != len(sizes) or not all(1 <= times <= MAX_SIZE for times in self.repeats):
             raise UnboundSymbolError("repeats")
         rows = enumerate(zip(sizes, self.repeats, strict=True))

@@ -38,8 +38,8 @@ CONSTANT output[o] = padding_value where any coordinate is outside"""
     """The elements added after the last one of each dimension."""
 
     @derived("sizes + start_padding + end_padding")
-    def padded(self, known: Sizes) -> Sequence[Derived]:
-        sizes = known.run("sizes")
+    def padded(self, symbols: Sizes) -> Sequence[Derived]:
+        sizes = symbols.run("sizes")
         lengths = {len(self.start_padding), len(self.end_padding)}
         if lengths != {len(sizes)} or not all(0 <= margin <= MAX_SIZE for margin in (*self.start_padding, *self.end_padding)):
             raise UnboundSymbolError("start_padding")
@@ -124,24 +124,24 @@ class SliceDesc(OperatorDesc, dml="SLICE"):
     """The step from one copied element to the next in each dimension."""
 
     @derived("slice_sizes")
-    def sliced(self, known: Sizes) -> Sequence[Derived]:
-        if len(self.slice_sizes) != known["len(sizes)"] or not all(1 <= size <= MAX_SIZE for size in self.slice_sizes):
+    def sliced(self, symbols: Sizes) -> Sequence[Derived]:
+        if len(self.slice_sizes) != symbols["len(sizes)"] or not all(1 <= size <= MAX_SIZE for size in self.slice_sizes):
             raise UnboundSymbolError("slice_sizes")
         return [Explained(size, f"slice_sizes[{axis}]") for axis, size in enumerate(self.slice_sizes)]
 
     @rule("a window lies within its tensor")
-    def window_bounds(self, known: Sizes, level: FeatureLevel) -> Iterable[Violation]:
-        sizes = known.run("sizes")
+    def window_bounds(self, symbols: Sizes, level: FeatureLevel) -> Iterable[Violation]:
+        sizes = symbols.run("sizes")
         if not len(self.offsets) == len(self.slice_sizes) == len(self.strides) == len(sizes):
             return
         for axis, (size, offset, count, stride) in enumerate(zip(sizes, self.offsets, self.slice_sizes, self.strides, strict=True)):
             if min(offset, stride, count - 1) < 0 or max(offset, stride, count) > MAX_SIZE:
                 continue  # already reported
             if offset >= size:
-                yield Violation(f"offsets[{axis}]", str(offset), f"0 to {size - 1}", (known.why(f"sizes[{axis}]"),))
+                yield Violation(f"offsets[{axis}]", str(offset), f"0 to {size - 1}", (symbols.why(f"sizes[{axis}]"),))
             elif offset + (count - 1) * stride >= size:
                 most = (size - 1 - offset) // stride + 1
-                why = (f"the last one would be element {offset} + ({count} - 1) * {stride} of {size}", known.why(f"sizes[{axis}]"))
+                why = (f"the last one would be element {offset} + ({count} - 1) * {stride} of {size}", symbols.why(f"sizes[{axis}]"))
                 yield Violation(f"slice_sizes[{axis}]", str(count), f"1 to {most}", why, self._remedy(axis, size))
 
     def _remedy(self, axis: int, size: int) -> str | None:
@@ -169,9 +169,9 @@ class WindowDesc(OperatorDesc):
     """The step from one element taken to the next in each dimension. A negative one starts at the window's last element."""
 
     @derived("(input_window_sizes - 1) // |input_window_strides| + 1, at most")
-    def sliced(self, known: Sizes) -> Sequence[Derived]:
+    def sliced(self, symbols: Sizes) -> Sequence[Derived]:
         windows, strides = self.input_window_sizes, self.input_window_strides
-        if not len(windows) == len(strides) == known["len(sizes)"]:
+        if not len(windows) == len(strides) == symbols["len(sizes)"]:
             raise UnboundSymbolError("input_window_sizes")
         rows = list(zip(windows, strides, strict=True))
         if not all(1 <= window <= MAX_SIZE and stride != 0 and -(2**31) <= stride < 2**31 for window, stride in rows):
@@ -189,14 +189,14 @@ class WindowDesc(OperatorDesc):
         return super().aligned(slot, dimension_count)
 
     @rule("a window lies within its tensor")
-    def window_bounds(self, known: Sizes, level: FeatureLevel) -> Iterable[Violation]:
-        sizes = known.run("sizes")
+    def window_bounds(self, symbols: Sizes, level: FeatureLevel) -> Iterable[Violation]:
+        sizes = symbols.run("sizes")
         if not len(self.input_window_offsets) == len(self.input_window_sizes) == len(sizes):
             return
         for axis, (size, offset, window) in enumerate(zip(sizes, self.input_window_offsets, self.input_window_sizes, strict=True)):
             if min(offset, window - 1) < 0 or max(offset, window) > MAX_SIZE:
                 continue  # already reported
-            why = known.why(f"sizes[{axis}]")
+            why = symbols.why(f"sizes[{axis}]")
             if offset >= size:
                 yield Violation(f"input_window_offsets[{axis}]", str(offset), f"0 to {size - 1}", (why,))
             elif offset + window > size:
@@ -205,12 +205,12 @@ class WindowDesc(OperatorDesc):
                 yield Violation(f"input_window_sizes[{axis}]", str(window), f"1 to {size - offset}", (explained, why), remedy)
 
     @rule("no more elements are taken than the window has in steps of the stride")
-    def slice_count(self, known: Sizes, level: FeatureLevel) -> Iterable[Violation]:
+    def slice_count(self, symbols: Sizes, level: FeatureLevel) -> Iterable[Violation]:
         tensor: TensorDesc | None = getattr(self, self.taken)
-        most = known.run("sliced")
+        most = symbols.run("sliced")
         for axis, size in enumerate(tensor.sizes if tensor is not None and len(tensor.sizes) == len(most) else ()):
             if size > most[axis]:
-                yield Violation(f"{self.taken}.sizes[{axis}]", str(size), f"1 to {most[axis]}", (known.why(f"sliced[{axis}]"),))
+                yield Violation(f"{self.taken}.sizes[{axis}]", str(size), f"1 to {most[axis]}", (symbols.why(f"sliced[{axis}]"),))
 
 
 class Slice1Desc(WindowDesc, dml="SLICE1"):

@@ -54,7 +54,7 @@ class NormalizationDesc(StatisticsDesc):
         statistics = [tensors[name].sizes for name in self.statistics]
         return NormalizationGeometry(
             sizes=sizes,
-            reduced=tuple(axis for axis in range(len(sizes)) if all(own[axis] == 1 for own in statistics)),
+            reduced=tuple(axis for axis in range(len(sizes)) if all(statistic_sizes[axis] == 1 for statistic_sizes in statistics)),
             operands={role: operand(name, tensors[name], len(sizes)) for role, name in self.roles.items() if name in tensors},
             training=self.training,
             epsilon=self.epsilon,
@@ -97,12 +97,12 @@ class BatchNormalizationDesc(FusingDesc, NormalizationDesc, dml="BATCH_NORMALIZA
     """Before feature level 4_0, False forbids a mean and a variance that repeat along height and width. From 4_0 on it has no effect."""
 
     @rule("before feature level 4_0 mean and variance repeat along height and width only if spatial")
-    def spatial_statistics(self, known: Sizes, level: FeatureLevel) -> Iterable[Violation]:
-        dims = known["len(sizes)"]
+    def spatial_statistics(self, symbols: Sizes, level: FeatureLevel) -> Iterable[Violation]:
+        dims = symbols["len(sizes)"]
         for name in () if self.spatial or level >= FeatureLevel.FL_4_0 else ("mean_tensor", "variance_tensor"):
             sizes = getattr(self, name).sizes
             for axis in range(max(dims - 2, 0), dims) if len(sizes) == dims else ():
-                of_input = known[f"sizes[{axis}]"]
+                of_input = symbols[f"sizes[{axis}]"]
                 if sizes[axis] == 1 != of_input:
                     why = (f"spatial is False, and the last two dimensions are height and width at feature level {level}",)
                     remedy = "spatial=True; feature level 4_0 ignores the member"

@@ -85,22 +85,22 @@ class FusedBatchNormDesc(SomeOutputDesc):
         terms = super().terms(field)
         return parse(_ORDERS[self.data_format]) if len(terms) > 1 else terms
 
-    def size_remedy(self, field: TensorField, known: Sizes) -> str | None:
+    def size_remedy(self, field: TensorField, symbols: Sizes) -> str | None:
         tensor: TensorDesc = getattr(self, field.name)
-        if len(field.marker.terms) == 1 or "channels" not in known:
+        if len(field.marker.terms) == 1 or "channels" not in symbols:
             return None
         places = {order: pattern.split().index("channels") for order, pattern in _ORDERS.items()}
         fitting = [
             f"{order} has the channels in dimension {axis}"
             for order, axis in places.items()
-            if len(_ORDERS[order].split()) == len(tensor.sizes) and tensor.sizes[axis] == known["channels"]
+            if len(_ORDERS[order].split()) == len(tensor.sizes) and tensor.sizes[axis] == symbols["channels"]
         ]
-        return f"data_format {' and '.join(fitting)}" if fitting and self._is_misread(tensor, known) else None
+        return f"data_format {' and '.join(fitting)}" if fitting and self._is_misread(tensor, symbols) else None
 
-    def _is_misread(self, tensor: TensorDesc, known: Sizes) -> bool:
+    def _is_misread(self, tensor: TensorDesc, symbols: Sizes) -> bool:
         """Returns whether another data_format would find the channels where they are."""
         terms = _ORDERS[self.data_format].split()
-        return len(terms) != len(tensor.sizes) or tensor.sizes[self.channel_axis] != known["channels"]
+        return len(terms) != len(tensor.sizes) or tensor.sizes[self.channel_axis] != symbols["channels"]
 
 
 class FusedBatchNormV3Desc(FusedBatchNormDesc, extension="FUSED_BATCH_NORM_V3"):
@@ -162,12 +162,12 @@ y = scale * (x - m) / sqrt(v + epsilon) + offset"""
         return not self.is_training or self.exponential_avg_factor != 1
 
     @rule("mean and variance are described where they are read")
-    def given_statistics(self, known: Sizes, level: FeatureLevel) -> Iterable[Violation]:
+    def given_statistics(self, symbols: Sizes, level: FeatureLevel) -> Iterable[Violation]:
         for name in ("mean", "variance") if self.reads_statistics else ():
             if getattr(self, name) is None:
                 averages = f"exponential_avg_factor is {self.exponential_avg_factor:g}, and not 1"
                 why = averages if self.is_training else "is_training is False"
-                yield Violation(name, "missing", f"a tensor [channels = {known['channels']}] of FLOAT32", (why,))
+                yield Violation(name, "missing", f"a tensor [channels = {symbols['channels']}] of FLOAT32", (why,))
 
     def gradient(self, *outputs: str) -> FusedBatchNormGradV3Desc:
         """The operator of the gradients, with these outputs; all of them if none is named.

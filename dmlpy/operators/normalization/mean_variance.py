@@ -25,9 +25,9 @@ class ScaledDesc(FusingDesc, StatisticsDesc):
     bias_tensor: Annotated[TensorDesc | None, In("*bias_sizes")] = None
     """The number added to the scaled input, each size 1 or the input's. If absent, 0."""
 
-    def size_remedy(self, field: TensorField, known: Sizes) -> str | None:
+    def size_remedy(self, field: TensorField, symbols: Sizes) -> str | None:
         tensor = getattr(self, field.name)
-        return self.fitting(tensor.sizes, known) if field.name in self.statistics and tensor is not None else None
+        return self.fitting(tensor.sizes, symbols) if field.name in self.statistics and tensor is not None else None
 
 
 class AxesScaledDesc(ScaledDesc):
@@ -49,7 +49,7 @@ class PairedScaleDesc(ScaledDesc):
     """A normalization that older levels accept only with both scale and bias, or with neither."""
 
     @rule("before feature level 5_2 scale and bias are both given or both absent")
-    def scale_with_bias(self, known: Sizes, level: FeatureLevel) -> Iterable[Violation]:
+    def scale_with_bias(self, symbols: Sizes, level: FeatureLevel) -> Iterable[Violation]:
         absent = [name for name in self.statistics if getattr(self, name) is None]
         if len(absent) == 1 and level < FeatureLevel.FL_5_2:
             other = next(name for name in self.statistics if name not in absent)
@@ -95,13 +95,13 @@ class MeanVarianceNormalization1Desc(PairedScaleDesc, AxesScaledDesc, dml="MEAN_
     """Whether to divide by the standard deviation of the group. If not, the result is x - mean."""
 
     @rule("before feature level 4_0 scale and bias do not repeat along the channels, dimension 1")
-    def scale_channels(self, known: Sizes, level: FeatureLevel) -> Iterable[Violation]:
+    def scale_channels(self, symbols: Sizes, level: FeatureLevel) -> Iterable[Violation]:
         for name in self.statistics if level < FeatureLevel.FL_4_0 else ():
             tensor = getattr(self, name)
             # A size other than 1 does not depend on levels: statistics_sizes reports it.
-            if tensor is not None and len(tensor.sizes) == known["len(sizes)"] > 1 and tensor.sizes[1] == 1 != known["sizes[1]"]:
-                why = (f"feature level {level}", known.why("sizes[1]"))
-                yield Violation(f"{name}.sizes[1]", "1", f"sizes[1] = {known['sizes[1]']}", why, "feature level 4_0 takes 1")
+            if tensor is not None and len(tensor.sizes) == symbols["len(sizes)"] > 1 and tensor.sizes[1] == 1 != symbols["sizes[1]"]:
+                why = (f"feature level {level}", symbols.why("sizes[1]"))
+                yield Violation(f"{name}.sizes[1]", "1", f"sizes[1] = {symbols['sizes[1]']}", why, "feature level 4_0 takes 1")
 
 
 class MeanVarianceNormalization2Desc(AxesScaledDesc, dml="MEAN_VARIANCE_NORMALIZATION2"):

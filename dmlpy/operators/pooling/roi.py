@@ -48,27 +48,27 @@ class RegionsDesc(OperatorDesc):
     """The largest number of samples along an axis."""
 
     def terms(self, field: TensorField) -> tuple[Term, ...]:
-        own = field.marker.terms
-        if not own[0].run:
-            return own
+        declared = field.marker.terms
+        if not declared[0].run:
+            return declared
         # The gradient of the regions has as many dimensions as they have.
         tensor = None if field.name == "output_roi_gradient_tensor" else getattr(self, field.name)
         count = len((tensor or self.roi_tensor).sizes)
-        return _with_ones(own, min(max(count, len(own) - 1), 4))
+        return _with_ones(declared, min(max(count, len(declared) - 1), 4))
 
     def aligned(self, slot: Slot, dimension_count: int) -> tuple[Term, ...] | None:
-        own = slot.field.marker.terms
-        if own[0].run and slot.field.name != "output_roi_gradient_tensor":
-            return _with_ones(own, dimension_count) if dimension_count >= len(own) - 1 else None
+        declared = slot.field.marker.terms
+        if declared[0].run and slot.field.name != "output_roi_gradient_tensor":
+            return _with_ones(declared, dimension_count) if dimension_count >= len(declared) - 1 else None
         return super().aligned(slot, dimension_count)
 
-    def size_remedy(self, field: TensorField, known: Sizes) -> str | None:
+    def size_remedy(self, field: TensorField, symbols: Sizes) -> str | None:
         if field.name == "roi_tensor" and self.roi_tensor.sizes[-1:] == (5,):
             return "a region is x1, y1, x2, y2: its batch index goes into batch_indices_tensor"
-        return super().size_remedy(field, known)
+        return super().size_remedy(field, symbols)
 
     @rule("minimum_samples_per_output is at most maximum_samples_per_output")
-    def sample_bounds(self, known: Sizes, level: FeatureLevel) -> Iterable[Violation]:
+    def sample_bounds(self, symbols: Sizes, level: FeatureLevel) -> Iterable[Violation]:
         least, most = self.minimum_samples_per_output, self.maximum_samples_per_output
         if least > most:
             yield Violation("minimum_samples_per_output", str(least), f"at most maximum_samples_per_output = {most}")
@@ -170,7 +170,7 @@ class ROIAlignGradDesc(PlacedRegionsDesc, SomeOutputDesc, dml="ROI_ALIGN_GRAD"):
         return super().applicable_outputs() if self.input_tensor is not None else ("output_gradient_tensor",)
 
     @rule("input_tensor is given where the gradient needs the images: for that of the regions, and for MAX")
-    def images_given(self, known: Sizes, level: FeatureLevel) -> Iterable[Violation]:
+    def images_given(self, symbols: Sizes, level: FeatureLevel) -> Iterable[Violation]:
         reasons = {
             "output_roi_gradient_tensor is described": self.output_roi_gradient_tensor is not None,
             "reduction_function is MAX": self.reduction_function is ReduceFunction.MAX,
@@ -207,11 +207,11 @@ class ROIPoolingDesc(OperatorDesc, dml="ROI_POOLING"):
     """Width and height of the output."""
 
     @derived("pooled_size.height")
-    def pooled_height(self, known: Sizes) -> Explained:
+    def pooled_height(self, symbols: Sizes) -> Explained:
         return self._pooled(self.pooled_size.height)
 
     @derived("pooled_size.width")
-    def pooled_width(self, known: Sizes) -> Explained:
+    def pooled_width(self, symbols: Sizes) -> Explained:
         return self._pooled(self.pooled_size.width)
 
     def _pooled(self, size: int) -> Explained:
@@ -219,13 +219,13 @@ class ROIPoolingDesc(OperatorDesc, dml="ROI_POOLING"):
             raise UnboundSymbolError("pooled_size")
         return Explained(size, f"pooled_size is {self.pooled_size}")
 
-    def size_remedy(self, field: TensorField, known: Sizes) -> str | None:
+    def size_remedy(self, field: TensorField, symbols: Sizes) -> str | None:
         if field.name == "roi_tensor" and self.roi_tensor.sizes[-1:] == (4,):
             return "a region is batch index, x1, y1, x2, y2; ROI_ALIGN has a separate tensor for the batch indices"
-        return super().size_remedy(field, known)
+        return super().size_remedy(field, symbols)
 
     @rule("pooled_size is at least 1 by 1")
-    def pooled_size_positive(self, known: Sizes, level: FeatureLevel) -> Iterable[Violation]:
+    def pooled_size_positive(self, symbols: Sizes, level: FeatureLevel) -> Iterable[Violation]:
         for name in ("width", "height"):
             if getattr(self.pooled_size, name) == 0:
                 yield Violation(f"pooled_size.{name}", "0", "at least 1")

@@ -26,15 +26,15 @@ class PoolingDesc(SlidingDesc):
     window_size: Annotated[Uints, Limits(length="dimension_count", least=1), After("strides")]
     """The elements of the window along each spatial dimension."""
 
-    def window_lengths(self, known: Sizes) -> Sequence[int]:
+    def window_lengths(self, symbols: Sizes) -> Sequence[int]:
         return self.window_size
 
     def window_place(self, axis: int) -> str:
         return f"window_size[{axis}]"
 
-    def positions(self, known: Sizes) -> Sequence[Derived]:
+    def positions(self, symbols: Sizes) -> Sequence[Derived]:
         """The described positions if they round up, with or without windows that begin after the last element; else rounded down."""
-        rounded_down, windows = super().positions(known), self.windows(known)
+        rounded_down, windows = super().positions(symbols), self.windows(symbols)
         described = self.described()
         if described is None or all(size == window.positions for size, window in zip(described, windows, strict=True)):
             return rounded_down
@@ -48,8 +48,8 @@ class PoolingDesc(SlidingDesc):
         ]
 
     @derived("(spatial + start_padding + end_padding - window_size) // strides + 1, or rounded up")
-    def out(self, known: Sizes) -> Sequence[Derived]:
-        return self.positions(known)
+    def out(self, symbols: Sizes) -> Sequence[Derived]:
+        return self.positions(symbols)
 
 
 class DilatedPoolingDesc(PoolingDesc):
@@ -61,8 +61,8 @@ class DilatedPoolingDesc(PoolingDesc):
     """The steps from one element of the window to the next along each spatial dimension: 1 where they are neighbours."""
 
     @derived("(spatial + start_padding + end_padding - (1 + (window_size - 1) * dilations)) // strides + 1, or rounded up")
-    def out(self, known: Sizes) -> Sequence[Derived]:
-        return self.positions(known)
+    def out(self, symbols: Sizes) -> Sequence[Derived]:
+        return self.positions(symbols)
 
 
 class ForwardPoolingDesc(PoolingDesc):

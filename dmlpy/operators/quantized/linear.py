@@ -27,13 +27,13 @@ class WholeTensorDesc(OperatorDesc):
     """Scales and zero points for a whole tensor: one element in as many dimensions, the run `*ones`."""
 
     @derived("one element for the whole tensor, in as many dimensions")
-    def ones(self, known: Sizes) -> list[int]:
-        return [1] * known["len(sizes)"]
+    def ones(self, symbols: Sizes) -> list[int]:
+        return [1] * symbols["len(sizes)"]
 
-    def size_remedy(self, field: TensorField, known: Sizes) -> str | None:
-        tensor, count = getattr(self, field.name), known.infer(self.terms(field))
+    def size_remedy(self, field: TensorField, symbols: Sizes) -> str | None:
+        tensor, count = getattr(self, field.name), symbols.infer(self.terms(field))
         if field.marker.pattern != "*ones" or count is None or tensor.sizes == count or tensor.span != 1:
-            return super().size_remedy(field, known)
+            return super().size_remedy(field, symbols)
         return f"it is one element: sizes {list(count)}, without strides"
 
 
@@ -55,7 +55,7 @@ class LinearDesc(ElementWiseDesc):
     """The result y."""
 
     @rule("before feature level 6_2 there is a zero point")
-    def zero_point_level(self, known: Sizes, level: FeatureLevel) -> Iterable[Violation]:
+    def zero_point_level(self, symbols: Sizes, level: FeatureLevel) -> Iterable[Violation]:
         if self.zero_point_tensor is None and level < FeatureLevel.FL_6_2:
             remedy = "describe one that holds 0; feature level 6_2 takes 0 where it is missing"
             yield Violation("zero_point_tensor", "missing", f"a tensor at feature level {level}", remedy=remedy)
@@ -86,13 +86,13 @@ class ElementWiseQuantizeLinearDesc(LinearDesc, dml="ELEMENT_WISE_QUANTIZE_LINEA
     """The integers y. with_outputs makes them UINT8 if neither they nor a zero point have a type."""
 
     @rule("scale_tensor is FLOAT32 where input_tensor is INT32, else of the type of input_tensor")
-    def quantize_scale_type(self, known: Sizes, level: FeatureLevel) -> Iterable[Violation]:
-        own, row = self.scale_tensor.data_type, row_at(self.support, level)
+    def quantize_scale_type(self, symbols: Sizes, level: FeatureLevel) -> Iterable[Violation]:
+        actual, row = self.scale_tensor.data_type, row_at(self.support, level)
         expected = DataType.FLOAT32 if self.input_tensor.data_type is DataType.INT32 else self.input_tensor.data_type
         # Types that the level lacks are reported elsewhere.
-        if own is not expected and own in row.types["S"] and expected in row.types["S"]:
+        if actual is not expected and actual in row.types["S"] and expected in row.types["S"]:
             why = (f"input_tensor has elements of type {self.input_tensor.data_type}",)
-            yield Violation("scale_tensor.data_type", str(own), str(expected), why)
+            yield Violation("scale_tensor.data_type", str(actual), str(expected), why)
 
 
 class ElementWiseDequantizeLinearDesc(LinearDesc, dml="ELEMENT_WISE_DEQUANTIZE_LINEAR"):
@@ -217,10 +217,10 @@ class QuantizationDesc(OperatorDesc):
             return tuple(Term(1, f"{slot.place}.sizes[{axis}]") for axis in range(dimension_count))
         return super().aligned(slot, dimension_count)
 
-    def size_remedy(self, field: TensorField, known: Sizes) -> str | None:
-        whole = known.infer(self.terms(field))
+    def size_remedy(self, field: TensorField, symbols: Sizes) -> str | None:
+        whole = symbols.infer(self.terms(field))
         if not field.listed or whole is None:
-            return super().size_remedy(field, known)
+            return super().size_remedy(field, symbols)
         advice = {_placed(tensor, whole) for tensor in self.quantization_tensors if len(tensor.sizes) != len(whole)}
         # There is one remedy for the whole array: where two tensors need different ones, it would be wrong.
         return advice.pop() if len(advice) == 1 else None
@@ -236,7 +236,7 @@ class QuantizationDesc(OperatorDesc):
 
     def with_outputs(self, *names: str, data_types: Mapping[str, DataType | str | int | None] | None = None) -> Self:
         desc = super().with_outputs(*names, data_types=data_types)
-        if data_types and any(given is not None for given in data_types.values()):
+        if data_types and any(data_type is not None for data_type in data_types.values()):
             return desc
         zero_point = dict(zip(self.typed_like, self.quantization_tensors, strict=False)).get("output_tensor")
         if zero_point is None or desc.output_tensor is None or zero_point.data_type not in self.support[-1].types["Y"]:
@@ -244,26 +244,26 @@ class QuantizationDesc(OperatorDesc):
         return desc.replace(output_tensor=desc.output_tensor.replace(data_type=zero_point.data_type))
 
     @rule("there is a scale and, with SCALE_ZERO_POINT, a zero point")
-    def quantization_tensor_count(self, known: Sizes, level: FeatureLevel) -> Iterable[Violation]:
+    def quantization_tensor_count(self, symbols: Sizes, level: FeatureLevel) -> Iterable[Violation]:
         wanted = {QuantizationType.SCALE: (1, "the scale"), QuantizationType.SCALE_ZERO_POINT: (2, "the scale and the zero point")}
         count, roles = wanted.get(self.quantization_type, (0, ""))
         if roles and len(self.quantization_tensors) != count:
-            found = plural(len(self.quantization_tensors), "tensor")
-            yield Violation("quantization_tensors", found, f"{count}, {roles}", (f"quantization_type is {self.quantization_type}",))
+            actual = plural(len(self.quantization_tensors), "tensor")
+            yield Violation("quantization_tensors", actual, f"{count}, {roles}", (f"quantization_type is {self.quantization_type}",))
 
     @rule("each size of a scale or a zero point divides the input's: it holds for a block of elements")
-    def quantization_block(self, known: Sizes, level: FeatureLevel) -> Iterable[Violation]:
-        whole = known.run("sizes")
+    def quantization_block(self, symbols: Sizes, level: FeatureLevel) -> Iterable[Violation]:
+        whole = symbols.run("sizes")
         for index, tensor in enumerate(self.quantization_tensors):
             if len(tensor.sizes) != len(whole):
                 continue
             for axis, (size, of_input) in enumerate(zip(tensor.sizes, whole, strict=True)):
                 if 1 <= size <= MAX_SIZE and of_input % size:
                     expected = f"1 or another divisor of sizes[{axis}] = {of_input}"
-                    yield Violation(f"quantization_tensors[{index}].sizes[{axis}]", str(size), expected, (known.why(f"sizes[{axis}]"),))
+                    yield Violation(f"quantization_tensors[{index}].sizes[{axis}]", str(size), expected, (symbols.why(f"sizes[{axis}]"),))
 
     @rule("the scale has the type of the numbers, the zero point that of the integers")
-    def quantization_tensor_types(self, known: Sizes, level: FeatureLevel) -> Iterable[Violation]:
+    def quantization_tensor_types(self, symbols: Sizes, level: FeatureLevel) -> Iterable[Violation]:
         roles = (("the scale", FLOATS), ("the zero point", _BYTES_INT4))
         for index, (tensor, name, (role, kinds)) in enumerate(zip(self.quantization_tensors, self.typed_like, roles, strict=False)):
             like = getattr(self, name)

@@ -72,18 +72,18 @@ class QuantizedDesc(OperatorDesc):
         at -= 4 - dimension_count
         return at if at >= 0 else None
 
-    def size_remedy(self, field: TensorField, known: Sizes) -> str | None:
-        return self._spread(field, known) if field.name in self.parameters else super().size_remedy(field, known)
+    def size_remedy(self, field: TensorField, symbols: Sizes) -> str | None:
+        return self._spread(field, symbols) if field.name in self.parameters else super().size_remedy(field, symbols)
 
-    def _spread(self, field: TensorField, known: Sizes) -> str | None:
+    def _spread(self, field: TensorField, symbols: Sizes) -> str | None:
         """The sizes of a scale or zero point that has an element per row, column or channel, but in the wrong dimension."""
         symbol, tensor = self.parameters[field.name], getattr(self, field.name)
-        if not symbol or symbol not in known or tensor.element_count != known[symbol] or known[symbol] == 1:
+        if not symbol or symbol not in symbols or tensor.element_count != symbols[symbol] or symbols[symbol] == 1:
             return None
         usual, terms = self._usual_rank(), field.marker.terms
         needed = 4 - next(axis for axis, term in enumerate(terms) if term.symbol is not None)
         count = 4 if usual is None else min(4, max(usual, needed))
-        sizes = [1 if term.symbol is None else known[symbol] for term in terms[4 - count :]]
+        sizes = [1 if term.symbol is None else symbols[symbol] for term in terms[4 - count :]]
         others = f"; {', '.join(self.of_one_rank)} have equal dimension counts" if usual is not None and count > usual else ""
         return f"one for each {EACH[symbol]} is sizes {sizes}{others}"
 
@@ -94,22 +94,22 @@ class QuantizedDesc(OperatorDesc):
         return max(counts, key=counts.count, default=None)
 
     @rule("a scale or zero point has one element, or one for each row, column or channel")
-    def quantized_counts(self, known: Sizes, level: FeatureLevel) -> Iterable[Violation]:
+    def quantized_counts(self, symbols: Sizes, level: FeatureLevel) -> Iterable[Violation]:
         for field in self.tensor_fields():
             symbol, tensor = self.parameters.get(field.name), getattr(self, field.name)
             at = None if not symbol or tensor is None else self._counted(field, len(tensor.sizes))
-            if not symbol or symbol not in known or at is None:
+            if not symbol or symbol not in symbols or at is None:
                 continue
-            count, each = tensor.sizes[at], known[symbol]
+            count, each = tensor.sizes[at], symbols[symbol]
             if count >= 1 and count not in (1, each):
-                yield Violation(f"{field.name}.sizes[{at}]", str(count), f"1, or {symbol} = {each}", (known.why(symbol),))
+                yield Violation(f"{field.name}.sizes[{at}]", str(count), f"1, or {symbol} = {each}", (symbols.why(symbol),))
 
 
 class OneRankDesc(QuantizedDesc):
     """An operator whose scales and zero points in `of_one_rank` have equal dimension counts."""
 
     @rule("scales and zero points have equal dimension counts")
-    def quantized_dims(self, known: Sizes, level: FeatureLevel) -> Iterable[Violation]:
+    def quantized_dims(self, symbols: Sizes, level: FeatureLevel) -> Iterable[Violation]:
         usual, fields = self._usual_rank(), [field for field in self.tensor_fields() if field.name in self.of_one_rank]
         agreeing = [name for name, tensor in self.tensors().items() if name in self.of_one_rank and len(tensor.sizes) == usual]
         for field in fields:
@@ -118,9 +118,9 @@ class OneRankDesc(QuantizedDesc):
                 continue
             why = f"{', '.join(self.of_one_rank)} have equal dimension counts: {usual} is that of {', '.join(agreeing)}"
             padded = [1] * (usual - len(tensor.sizes)) + [*tensor.sizes]
-            remedy = self._spread(field, known) or (f"put ones in front: sizes {padded}" if len(padded) == usual else None)
-            found = Count(f"{plural(len(tensor.sizes), 'dimension')} {list(tensor.sizes)}")
-            yield Violation(f"{field.name}.sizes", found, plural(usual, "dimension"), (why,), remedy)
+            remedy = self._spread(field, symbols) or (f"put ones in front: sizes {padded}" if len(padded) == usual else None)
+            actual = Count(f"{plural(len(tensor.sizes), 'dimension')} {list(tensor.sizes)}")
+            yield Violation(f"{field.name}.sizes", actual, plural(usual, "dimension"), (why,), remedy)
 
 
 class QuantizedConvolvingDesc(QuantizedDesc, ConvolvingDesc):
@@ -147,9 +147,9 @@ class QuantizedConvolvingDesc(QuantizedDesc, ConvolvingDesc):
     """The zero point of w, one element, or one for each output channel. If absent, 0."""
 
     @derived("2; of tensors without a height 1 too")
-    def dimension_count(self, known: Sizes) -> Derived | Sequence[Derived]:
+    def dimension_count(self, symbols: Sizes) -> Derived | Sequence[Derived]:
         if self._width_alone():
-            return super().dimension_count(known)
+            return super().dimension_count(symbols)
         return Explained(2, "no other DimensionCount is supported; of tensors without a height the last entries are for the width")
 
     def entry(self, axis: int) -> int:
@@ -234,7 +234,7 @@ class QuantizedLinearConvolutionDesc(QuantizedConvolvingDesc, dml="QUANTIZED_LIN
     """The quantized result y."""
 
     @rule("filter_scale_tensor and filter_zero_point_tensor both have one element, or both one for each output channel")
-    def quantized_filter_counts(self, known: Sizes, level: FeatureLevel) -> Iterable[Violation]:
+    def quantized_filter_counts(self, symbols: Sizes, level: FeatureLevel) -> Iterable[Violation]:
         # Not in DirectML's page. ONNX Runtime's tests of QLinearConv with a scale for each channel and one zero point fail on DirectML.
         scale, zero_point = self.filter_scale_tensor, self.filter_zero_point_tensor
         if (
@@ -243,10 +243,10 @@ class QuantizedLinearConvolutionDesc(QuantizedConvolvingDesc, dml="QUANTIZED_LIN
             and scale.element_count != zero_point.element_count
         ):
             why = f"filter_scale_tensor has {plural(scale.element_count, 'element')}"
-            found = Count(f"{plural(zero_point.element_count, 'element')} {list(zero_point.sizes)}")
+            actual = Count(f"{plural(zero_point.element_count, 'element')} {list(zero_point.sizes)}")
             expected = f"{plural(scale.element_count, 'element')} {list(scale.sizes)}"
             remedy = "a stride of 0 repeats one element for each channel" if zero_point.element_count == 1 else None
-            yield Violation("filter_zero_point_tensor.sizes", found, expected, (why,), remedy)
+            yield Violation("filter_zero_point_tensor.sizes", actual, expected, (why,), remedy)
 
 
 class QuantizedLinearAveragePoolingDesc(QuantizedDesc, DilatedPoolingDesc, AveragingDesc, dml="QUANTIZED_LINEAR_AVERAGE_POOLING"):

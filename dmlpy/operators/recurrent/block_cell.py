@@ -36,8 +36,8 @@ class GRUBlockDesc(SomeOutputDesc):
     """The weights of c. The rows are for x, then for h_prev * r."""
 
     @derived("input_size + cell_size")
-    def input_and_cell_size(self, known: Sizes) -> int:
-        return known["input_size"] + known["cell_size"]
+    def input_and_cell_size(self, symbols: Sizes) -> int:
+        return symbols["input_size"] + symbols["cell_size"]
 
 
 class GRUBlockCellDesc(GRUBlockDesc, extension="GRU_BLOCK_CELL"):

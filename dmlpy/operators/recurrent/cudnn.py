@@ -43,19 +43,19 @@ def aligned(elements: int) -> int:
     return -(-elements // RESERVE_ALIGNMENT) * RESERVE_ALIGNMENT
 
 
-def reserve_elements(mode: RnnMode, known: Mapping[str, int]) -> int:
+def reserve_elements(mode: RnnMode, symbols: Mapping[str, int]) -> int:
     """The elements of a network's reserve, by the sizes that `CudnnRNNDesc` names. Sizes may be symbols, as those of torch.compile."""
-    saved_input, layers = known["seq_length"] * known["batch_size"] * known["output_size"], known["num_layers"]
-    return RESERVE_HEADER + layers * aligned(layer_reserve_elements(mode, known)) + (layers - 1) * aligned(saved_input)
+    saved_input, layers = symbols["seq_length"] * symbols["batch_size"] * symbols["output_size"], symbols["num_layers"]
+    return RESERVE_HEADER + layers * aligned(layer_reserve_elements(mode, symbols)) + (layers - 1) * aligned(saved_input)
 
 
-def layer_reserve_elements(mode: RnnMode, known: Mapping[str, int]) -> int:
+def layer_reserve_elements(mode: RnnMode, symbols: Mapping[str, int]) -> int:
     """The float32 values that the operator of one layer saves."""
     saved = 4 if mode in (RnnMode.LSTM, RnnMode.GRU) else 1
-    memory = known["num_units"] if mode is RnnMode.LSTM else 0
-    steps = known["seq_length"]
-    each = steps * saved * known["num_units"] + (steps + 1) * (known["state_size"] + memory)
-    return known["num_directions"] * known["batch_size"] * each
+    memory = symbols["num_units"] if mode is RnnMode.LSTM else 0
+    steps = symbols["seq_length"]
+    each = steps * saved * symbols["num_units"] + (steps + 1) * (symbols["state_size"] + memory)
+    return symbols["num_directions"] * symbols["batch_size"] * each
 
 
 class CudnnRNNDesc(SomeOutputDesc):
@@ -119,31 +119,31 @@ class CudnnRNNDesc(SomeOutputDesc):
         return self.num_proj
 
     @derived("entries of h: num_proj with a projection, else num_units")
-    def state_size(self, known: Sizes) -> int:
-        return self.num_proj if self.projects else known["num_units"]
+    def state_size(self, symbols: Sizes) -> int:
+        return self.num_proj if self.projects else symbols["num_units"]
 
     @derived("stacked_directions / num_directions")
-    def num_layers(self, known: Sizes) -> int:
-        return max(known["stacked_directions"] // known["num_directions"], 1)
+    def num_layers(self, symbols: Sizes) -> int:
+        return max(symbols["stacked_directions"] // symbols["num_directions"], 1)
 
     @derived("num_directions * state_size")
-    def output_size(self, known: Sizes) -> int:
-        return known["num_directions"] * known["state_size"]
+    def output_size(self, symbols: Sizes) -> int:
+        return symbols["num_directions"] * symbols["state_size"]
 
     @derived("matrices and biases of all layers")
-    def params_size(self, known: Sizes) -> int:
+    def params_size(self, symbols: Sizes) -> int:
         try:
-            return self._layout(known).size
+            return self._layout(symbols).size
         except DescError:  # the rules report wrong attributes
             raise UnboundSymbolError("params_size") from None
 
     @derived("64 + L align(D B (T K H + (T + 1) (S + M))) + (L - 1) align(T B D S), where align rounds up to a multiple of 64")
-    def reserve_size(self, known: Sizes) -> int:
-        return reserve_elements(self.rnn_mode, known)
+    def reserve_size(self, symbols: Sizes) -> int:
+        return reserve_elements(self.rnn_mode, symbols)
 
-    def layer_reserve_size(self, known: Sizes) -> int:
+    def layer_reserve_size(self, symbols: Sizes) -> int:
         """The number of float32 values that the operator of one layer saves."""
-        return layer_reserve_elements(self.rnn_mode, known)
+        return layer_reserve_elements(self.rnn_mode, symbols)
 
     def terms(self, field: TensorField) -> tuple[Term, ...]:
         terms = super().terms(field)
@@ -167,47 +167,47 @@ class CudnnRNNDesc(SomeOutputDesc):
     def skips_input(self) -> bool:
         """Whether the first layer has no input matrices, with `auto_select` resolved."""
         if self.input_mode is RnnInputMode.AUTO_SELECT:
-            known = self.sizes()
-            return known["input_size"] == known["num_units"]
+            symbols = self.sizes()
+            return symbols["input_size"] == symbols["num_units"]
         return self.input_mode is RnnInputMode.SKIP_INPUT
 
     def params_layout(self) -> ParamsLayout:
         """The layout of `params`. The desc must be valid."""
         return self._layout(self.sizes())
 
-    def _layout(self, known: Sizes) -> ParamsLayout:
-        same = known["input_size"] == known["num_units"]
+    def _layout(self, symbols: Sizes) -> ParamsLayout:
+        same = symbols["input_size"] == symbols["num_units"]
         skips = self.input_mode is RnnInputMode.SKIP_INPUT or (self.input_mode is RnnInputMode.AUTO_SELECT and same)
         return ParamsLayout(
             rnn_mode=str(self.rnn_mode),
-            num_layers=known["num_layers"],
-            num_units=known["num_units"],
-            input_size=known["input_size"],
+            num_layers=symbols["num_layers"],
+            num_units=symbols["num_units"],
+            input_size=symbols["input_size"],
             bidirectional=self.direction is RnnDirection.BIDIRECTIONAL,
             num_proj=self.num_proj,
             skip_input=skips,
         )
 
     def reserve_configuration(self) -> dict[str, Any]:
-        known = self.sizes()
+        symbols = self.sizes()
         names = ("seq_length", "batch_size", "input_size", "num_layers", "num_units", "state_size")
         return {
             "data_type": self.input.data_type,
-            **{name: known[name] for name in names},
+            **{name: symbols[name] for name in names},
             **{name: getattr(self, name) for name in ("rnn_mode", "direction", "dropout", "seed", "seed2")},
             "skip_input": self.skips_input,
             "sequence_lengths": self.sequence_lengths is not None,
         }
 
     @rule("the states hold whole layers")
-    def whole_layers(self, known: Sizes, level: FeatureLevel) -> Iterable[Violation]:
-        if known["stacked_directions"] % known["num_directions"]:
+    def whole_layers(self, symbols: Sizes, level: FeatureLevel) -> Iterable[Violation]:
+        if symbols["stacked_directions"] % symbols["num_directions"]:
             axis = 0 if self.time_major else 1
-            reasons = (known.why("num_directions"),)
-            yield Violation(f"input_h.sizes[{axis}]", str(known["stacked_directions"]), "a multiple of num_directions = 2", reasons)
+            reasons = (symbols.why("num_directions"),)
+            yield Violation(f"input_h.sizes[{axis}]", str(symbols["stacked_directions"]), "a multiple of num_directions = 2", reasons)
 
     @rule("cell states belong to LSTM alone")
-    def cell_states(self, known: Sizes, level: FeatureLevel) -> Iterable[Violation]:
+    def cell_states(self, symbols: Sizes, level: FeatureLevel) -> Iterable[Violation]:
         names = [
             field.name for field in self.tensor_fields() if field.name in ("input_c", "output_c", "output_c_backprop", "input_c_backprop")
         ]
@@ -219,29 +219,29 @@ class CudnnRNNDesc(SomeOutputDesc):
             yield Violation(names[0], "missing", "the cell states before the first step", ("rnn_mode is lstm",))
 
     @rule("dropout is at least 0 and below 1")
-    def dropout_range(self, known: Sizes, level: FeatureLevel) -> Iterable[Violation]:
+    def dropout_range(self, symbols: Sizes, level: FeatureLevel) -> Iterable[Violation]:
         if not 0 <= self.dropout < 1:
             yield Violation("dropout", f"{self.dropout:g}", "a number of at least 0, below 1")
 
     @rule("skip_input needs as many inputs as units")
-    def skip_input_sizes(self, known: Sizes, level: FeatureLevel) -> Iterable[Violation]:
-        if self.input_mode is RnnInputMode.SKIP_INPUT and known["input_size"] != known["num_units"]:
-            reasons = (known.why("input_size"), known.why("num_units"))
+    def skip_input_sizes(self, symbols: Sizes, level: FeatureLevel) -> Iterable[Violation]:
+        if self.input_mode is RnnInputMode.SKIP_INPUT and symbols["input_size"] != symbols["num_units"]:
+            reasons = (symbols.why("input_size"), symbols.why("num_units"))
             yield Violation("input_mode", "skip_input", "linear_input or auto_select", reasons, "skip_input needs input_size = num_units")
 
     @rule("a layer's output is no larger than a tensor may be")
-    def layer_output_limit(self, known: Sizes, level: FeatureLevel) -> Iterable[Violation]:
-        count = known["seq_length"] * known["batch_size"] * known["output_size"]
-        if known["num_layers"] > 1 and count > MAX_UINT32:
+    def layer_output_limit(self, symbols: Sizes, level: FeatureLevel) -> Iterable[Violation]:
+        count = symbols["seq_length"] * symbols["batch_size"] * symbols["output_size"]
+        if symbols["num_layers"] > 1 and count > MAX_UINT32:
             reasons = (f"{count} = seq_length * batch_size * output_size, whose elements the dropout's 32-bit counters enumerate",)
             yield Violation("input_h", Count(f"{count} elements between two layers"), f"at most {MAX_UINT32}", reasons)
 
     @rule("num_proj is for LSTM, and below the number of units")
-    def num_proj_range(self, known: Sizes, level: FeatureLevel) -> Iterable[Violation]:
+    def num_proj_range(self, symbols: Sizes, level: FeatureLevel) -> Iterable[Violation]:
         if self.num_proj and self.rnn_mode is not RnnMode.LSTM:
             yield Violation("num_proj", str(self.num_proj), "0", (f"rnn_mode is {self.rnn_mode}: only lstm is projected",))
-        elif self.num_proj < 0 or (self.num_proj and self.num_proj >= known["num_units"]):
-            reasons = (known.why("num_units"),) if "num_units" in known else ()
+        elif self.num_proj < 0 or (self.num_proj and self.num_proj >= symbols["num_units"]):
+            reasons = (symbols.why("num_units"),) if "num_units" in symbols else ()
             yield Violation("num_proj", str(self.num_proj), "0, or a number below num_units", reasons)
 
 
@@ -281,7 +281,7 @@ a deeper layer's x[t] is the h[t] of both directions of the layer below, after d
         return tuple(name for name in super().applicable_outputs() if self.is_training or name != "reserve_space")
 
     @rule("a reserve is for training")
-    def reserve_training(self, known: Sizes, level: FeatureLevel) -> Iterable[Violation]:
+    def reserve_training(self, symbols: Sizes, level: FeatureLevel) -> Iterable[Violation]:
         if not self.is_training and self.reserve_space is not None:
             yield Violation("reserve_space", "described", "null", ("is_training is False",))
 

@@ -69,17 +69,17 @@ class ReserveDesc(RecurrentDesc):
         def reserve_tensor(self) -> TensorDesc | None: ...
 
     @derived("the number of the cell's gates")
-    def num_gates(self, known: Sizes) -> int:
+    def num_gates(self, symbols: Sizes) -> int:
         return len(self.gate_names)
 
     @derived("D B (T K H + (T + 1) (S + M)): K values saved for each unit, S entries of h, M of the cell state")
-    def reserve_size(self, known: Sizes) -> int:
+    def reserve_size(self, symbols: Sizes) -> int:
         cell = self.cell
-        steps, hidden = known["seq_length"], known["hidden_size"]
-        states = known["projection_size"] if cell.projection else hidden
+        steps, hidden = symbols["seq_length"], symbols["hidden_size"]
+        states = symbols["projection_size"] if cell.projection else hidden
         if cell.has_memory:
             states += hidden
-        return known["num_directions"] * known["batch_size"] * (steps * cell.saved * hidden + (steps + 1) * states)
+        return symbols["num_directions"] * symbols["batch_size"] * (steps * cell.saved * hidden + (steps + 1) * states)
 
     def terms(self, field: TensorField) -> tuple[Term, ...]:
         terms = super().terms(field)
@@ -104,7 +104,7 @@ class ReserveDesc(RecurrentDesc):
         }
 
     @rule("attributes are finite")
-    def finite_attributes(self, known: Sizes, level: FeatureLevel) -> Iterable[Violation]:
+    def finite_attributes(self, symbols: Sizes, level: FeatureLevel) -> Iterable[Violation]:
         for path, value in _numbers(self):
             if not math.isfinite(value):
                 yield Violation(path, f"{value:g}", "a finite number", ("gradients through it would be NaN",))
@@ -258,7 +258,7 @@ dPi = sum of da_i * c[t-1]; dPf = sum of da_f * c[t-1]; dPo = sum of da_o * c[t]
         return tuple(name for name in super().applicable_outputs() if name not in absent)
 
     @rule("gradients of peepholes and projection need the tensor itself")
-    def gradient_of_absent(self, known: Sizes, level: FeatureLevel) -> Iterable[Violation]:
+    def gradient_of_absent(self, symbols: Sizes, level: FeatureLevel) -> Iterable[Violation]:
         for name in ("peephole", "projection"):
             if getattr(self, f"{name}_gradient_tensor") is not None and getattr(self, f"{name}_tensor") is None:
                 yield Violation(f"{name}_gradient_tensor", "described", "null", (f"{name}_tensor is null",), f"describe {name}_tensor too")

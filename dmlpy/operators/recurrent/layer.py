@@ -127,24 +127,24 @@ class RecurrentDesc(SomeOutputDesc):
         roles = ", ".join(cls.activation_roles)
         return f"activations: {roles} of each direction" if name == "activation_descs" else super()._attribute_form(name)
 
-    def size_remedy(self, field: TensorField, known: Sizes) -> str | None:
+    def size_remedy(self, field: TensorField, symbols: Sizes) -> str | None:
         if field.name == "input_tensor" and len(self.input_tensor.sizes) == 3 and self.input_tensor.is_packed:
             # Other tensors may say which dimension is the batch.
-            return None if known.is_held("batch_size") or known.is_held("seq_length") else self._without_leading_one()
+            return None if symbols.is_held("batch_size") or symbols.is_held("seq_length") else self._without_leading_one()
         ordered = field.name in ("input_tensor", "output_sequence_tensor")
-        if (remedy := super().size_remedy(field, known)) is not None:
+        if (remedy := super().size_remedy(field, symbols)) is not None:
             return remedy
         return self._batch_first() if ordered else self._matrix_remedy(field.name)
 
     def _matrix_remedy(self, name: str) -> str | None:
         """A remedy for matrices that are exchanged, or transposed."""
         tensors, gates = self.tensors(), len(self.gate_names)
-        weight, recurrence, given = (tensors.get(f"{matrix}_tensor") for matrix in ("weight", "recurrence", "input"))
-        if name not in ("weight_tensor", "recurrence_tensor") or weight is None or recurrence is None or given is None:
+        weight, recurrence, input_tensor = (tensors.get(f"{matrix}_tensor") for matrix in ("weight", "recurrence", "input"))
+        if name not in ("weight_tensor", "recurrence_tensor") or weight is None or recurrence is None or input_tensor is None:
             return None
-        if not len(weight.sizes) == len(recurrence.sizes) == len(given.sizes) == 4:
+        if not len(weight.sizes) == len(recurrence.sizes) == len(input_tensor.sizes) == 4:
             return None
-        (_, _, rows, entries), (_, directions, units, columns), inputs = weight.sizes, recurrence.sizes, given.sizes[3]
+        (_, _, rows, entries), (_, directions, units, columns), inputs = weight.sizes, recurrence.sizes, input_tensor.sizes[3]
         if rows == units == gates * entries and columns == inputs:
             return (
                 "weight_tensor and recurrence_tensor are exchanged: weights multiply the input, the recurrence multiplies the hidden state"
@@ -169,10 +169,10 @@ class RecurrentDesc(SomeOutputDesc):
 
     def _batch_first(self) -> str | None:
         """A remedy if the output has the input's steps and batch exchanged: the input was given with the batch first."""
-        given, out = self.tensors().get("input_tensor"), self.tensors().get("output_sequence_tensor")
-        if given is None or out is None or not len(given.sizes) == len(given.element_strides) == len(out.sizes) == 4:
+        input_tensor, out = self.tensors().get("input_tensor"), self.tensors().get("output_sequence_tensor")
+        if input_tensor is None or out is None or not len(input_tensor.sizes) == len(input_tensor.element_strides) == len(out.sizes) == 4:
             return None
-        (_, entries, steps, size), (outer, entry, step, inner) = given.sizes, given.element_strides
+        (_, entries, steps, size), (outer, entry, step, inner) = input_tensor.sizes, input_tensor.element_strides
         if entries == steps or (out.sizes[0], out.sizes[2]) != (steps, entries):
             return None
         sizes, strides = [1, steps, entries, size], [outer, step, entry, inner]
@@ -181,15 +181,15 @@ class RecurrentDesc(SomeOutputDesc):
     @cached_property
     def geometry(self) -> RecurrentGeometry:
         """The sizes of a valid desc as numbers."""
-        known = self.sizes()
+        symbols = self.sizes()
         return RecurrentGeometry(
-            seq_length=known["seq_length"],
-            num_directions=known["num_directions"],
-            batch_size=known["batch_size"],
-            input_size=known["input_size"],
-            hidden_size=known["hidden_size"],
+            seq_length=symbols["seq_length"],
+            num_directions=symbols["num_directions"],
+            batch_size=symbols["batch_size"],
+            input_size=symbols["input_size"],
+            hidden_size=symbols["hidden_size"],
             gates=len(self.gate_names),
-            state_size=known["projection_size"] if self.cell.projection else known["hidden_size"],
+            state_size=symbols["projection_size"] if self.cell.projection else symbols["hidden_size"],
         )
 
     @property
@@ -212,16 +212,16 @@ class RecurrentDesc(SomeOutputDesc):
         return self.activation_descs[direction * count : (direction + 1) * count]
 
     @rule("the activations of every direction, the forward set first")
-    def activation_count(self, known: Sizes, level: FeatureLevel) -> Iterable[Violation]:
-        roles, directions = ", ".join(self.activation_roles), known["num_directions"]
+    def activation_count(self, symbols: Sizes, level: FeatureLevel) -> Iterable[Violation]:
+        roles, directions = ", ".join(self.activation_roles), symbols["num_directions"]
         expected = len(self.activation_roles) * directions
         if (count := len(self.activation_descs)) != expected:
             each = f"{roles} of the forward time loop, then {roles} of the backward one" if directions == 2 else roles
-            found = plural(count, "activation")
-            yield Violation("activation_descs", found, f"{expected}: {each}", (known.why("num_directions"),))
+            actual = plural(count, "activation")
+            yield Violation("activation_descs", actual, f"{expected}: {each}", (symbols.why("num_directions"),))
 
     @rule("activations are element-wise functions that can be fused")
-    def activation_kind(self, known: Sizes, level: FeatureLevel) -> Iterable[Violation]:
+    def activation_kind(self, symbols: Sizes, level: FeatureLevel) -> Iterable[Violation]:
         for index, activation in enumerate(self.activation_descs):
             yield from unfusable(f"activation_descs[{index}]", activation, "a cell applies it to single elements, and it has no tensors")
 
@@ -236,7 +236,7 @@ class ClippedDesc(RecurrentDesc):
     """Whether the sums that enter f and g are held between -clip_threshold and clip_threshold."""
 
     @rule("a clip threshold in use is above 0")
-    def clip_threshold_positive(self, known: Sizes, level: FeatureLevel) -> Iterable[Violation]:
+    def clip_threshold_positive(self, symbols: Sizes, level: FeatureLevel) -> Iterable[Violation]:
         if self.use_clip_threshold and not self.clip_threshold > 0:
             yield Violation("clip_threshold", f"{self.clip_threshold:g}", "a number above 0", ("use_clip_threshold is True",))
 

@@ -151,13 +151,13 @@ class _Builder:
     """The sizes of a network and the places of its tensors."""
 
     def __init__(self, desc: CudnnRNNDesc) -> None:
-        self.known = known = desc.sizes()
+        self.symbols = symbols = desc.sizes()
         self.desc = desc
         self.described = desc.tensors()
         self.type = desc.input.data_type
-        self.steps, self.batch, self.inputs = known["seq_length"], known["batch_size"], known["input_size"]
-        self.directions, self.layers = known["num_directions"], known["num_layers"]
-        self.units, self.state = known["num_units"], known["state_size"]
+        self.steps, self.batch, self.inputs = symbols["seq_length"], symbols["batch_size"], symbols["input_size"]
+        self.directions, self.layers = symbols["num_directions"], symbols["num_layers"]
+        self.units, self.state = symbols["num_units"], symbols["state_size"]
         self.layout = desc.params_layout()
         self.cell = self.layout.cell
         self.gates = self.layout.gates
@@ -234,7 +234,7 @@ class _Builder:
 
     def reserve_of(self, layer: int) -> Place:
         """One layer's reserve within the network's."""
-        elements = self.desc.layer_reserve_size(self.known)
+        elements = self.desc.layer_reserve_size(self.symbols)
         tensor = TensorDesc(data_type=DataType.FLOAT32, sizes=(1, 1, 1, elements))
         return Place("reserve_space", RESERVE_HEADER + layer * aligned(elements), tensor)
 
@@ -294,8 +294,8 @@ class _Builder:
             stores: moves of gradients, by the name of the parameter.
             mask: the dropout that follows.
         """
-        own: dict[str, Place] = dict(places)
-        scratch = {move.source.memory: own[f"{name}_gradient_tensor"].tensor for name, move in stores.items()}
+        layer_places: dict[str, Place] = dict(places)
+        scratch = {move.source.memory: layer_places[f"{name}_gradient_tensor"].tensor for name, move in stores.items()}
         loads = []
         fields = {field.name for field in kind.inputs()}
         for name in self.names_in(number):
@@ -303,19 +303,19 @@ class _Builder:
             if field not in fields:  # a gradient needs no bias
                 continue
             if self.reordered(name):
-                own[field] = Place(name, 0, self._packed_desc(*block.tensor.sizes))
-                scratch[name] = own[field].tensor
+                layer_places[field] = Place(name, 0, self._packed_desc(*block.tensor.sizes))
+                scratch[name] = layer_places[field].tensor
                 order = self.order(GateOrder.CUDNN, GateOrder.DIRECTML)
-                loads.append(GateMove(self.by_gate(name, block), self.by_gate(name, own[field]), order))
+                loads.append(GateMove(self.by_gate(name, block), self.by_gate(name, layer_places[field]), order))
             else:
-                own[field] = block
+                layer_places[field] = block
         identity = None
         if number == 0 and self.skips:
             scratch["weight"] = self._packed_desc(1, self.directions, self.gates * self.units, self.inputs)
-            identity = own["weight_tensor"] = Place("weight", 0, scratch["weight"])
-        members: dict[str, Any] = {field: place.tensor for field, place in own.items()}
+            identity = layer_places["weight_tensor"] = Place("weight", 0, scratch["weight"])
+        members: dict[str, Any] = {field: place.tensor for field, place in layer_places.items()}
         desc = kind(**members, **self.attributes())
-        return StackLayer(number, identity, tuple(loads), desc, own, tuple(stores.values()), mask, scratch)
+        return StackLayer(number, identity, tuple(loads), desc, layer_places, tuple(stores.values()), mask, scratch)
 
     def attributes(self) -> dict[str, Any]:
         """The attributes that describe the cell, without its tensors."""
@@ -334,18 +334,18 @@ class _Network(_Builder):
         layers = []
         for number in range(self.layers):
             last = number == self.layers - 1
-            own = dict(places)
-            own["input_tensor"] = self.between_times(*self._input(number)) if number else self.times("input")
+            layer_places = dict(places)
+            layer_places["input_tensor"] = self.between_times(*self._input(number)) if number else self.times("input")
             if not last:
-                own["output_sequence_tensor"] = self.between_by_direction(*self._input(number + 1))
+                layer_places["output_sequence_tensor"] = self.between_by_direction(*self._input(number + 1))
             elif self.has("output"):
-                own["output_sequence_tensor"] = self.by_direction("output")
-            own |= self.states_of(number, {"input_h": "hidden_init_tensor", "input_c": "cell_mem_init_tensor"})
-            own |= self.states_of(number, {"output_h": "output_single_tensor", "output_c": "output_cell_single_tensor"})
+                layer_places["output_sequence_tensor"] = self.by_direction("output")
+            layer_places |= self.states_of(number, {"input_h": "hidden_init_tensor", "input_c": "cell_mem_init_tensor"})
+            layer_places |= self.states_of(number, {"output_h": "output_single_tensor", "output_c": "output_cell_single_tensor"})
             if self.has("reserve_space"):
-                own["reserve_tensor"] = self.reserve_of(number)
+                layer_places["reserve_tensor"] = self.reserve_of(number)
             mask = Mask(self.between_times(*self._input(number + 1)), number) if self.drops and not last else None
-            layers.append(self.layer(number, _TRAINING[self.cell], own, {}, mask))
+            layers.append(self.layer(number, _TRAINING[self.cell], layer_places, {}, mask))
         reserve = [*map(self.reserve_of, range(self.layers)), *(self.between_times(*self.saved_input(at)) for at in range(1, self.layers))]
         return Stack(tuple(layers), self.scratch, tuple(reserve) if self.has("reserve_space") else ())
 
@@ -361,35 +361,35 @@ class _Gradient(_Builder):
         places = self.lengths()
         layers = []
         for number in reversed(range(self.layers)):
-            own = dict(places)
-            own["input_tensor"] = self.between_times(*self.saved_input(number)) if number else self.times("input")
-            own["reserve_tensor"] = self.reserve_of(number)
+            layer_places = dict(places)
+            layer_places["input_tensor"] = self.between_times(*self.saved_input(number)) if number else self.times("input")
+            layer_places["reserve_tensor"] = self.reserve_of(number)
             if number < self.layers - 1:
-                own["output_sequence_gradient_tensor"] = self.between_by_direction(*self.turn(number + 1))
+                layer_places["output_sequence_gradient_tensor"] = self.between_by_direction(*self.turn(number + 1))
             elif self.has("output_backprop"):
-                own["output_sequence_gradient_tensor"] = self.by_direction("output_backprop")
+                layer_places["output_sequence_gradient_tensor"] = self.by_direction("output_backprop")
             upstream = {"output_h_backprop": "output_single_gradient_tensor", "output_c_backprop": "output_cell_single_gradient_tensor"}
             results = {"input_h_backprop": "hidden_init_gradient_tensor", "input_c_backprop": "cell_mem_init_gradient_tensor"}
-            own |= self.states_of(number, upstream | results)
+            layer_places |= self.states_of(number, upstream | results)
             mask = None
             if number:
-                own["input_gradient_tensor"] = self.between_times(*self.turn(number))
-                mask = Mask(own["input_gradient_tensor"], number - 1) if self.drops else None
+                layer_places["input_gradient_tensor"] = self.between_times(*self.turn(number))
+                mask = Mask(layer_places["input_gradient_tensor"], number - 1) if self.drops else None
             elif self.has("input_backprop"):
-                own["input_gradient_tensor"] = self.times("input_backprop")
-            stores = self._gradients(number, own) if self.has("params_backprop") else {}
-            layers.append(self.layer(number, _GRADIENTS[self.cell], own, stores, mask))
+                layer_places["input_gradient_tensor"] = self.times("input_backprop")
+            stores = self._gradients(number, layer_places) if self.has("params_backprop") else {}
+            layers.append(self.layer(number, _GRADIENTS[self.cell], layer_places, stores, mask))
         return Stack(tuple(layers), self.scratch)
 
-    def _gradients(self, number: int, own: dict[str, Place]) -> dict[str, GateMove]:
+    def _gradients(self, number: int, layer_places: dict[str, Place]) -> dict[str, GateMove]:
         """Adds the parameters' gradients to a layer's places, and returns the moves that copy them to `params`."""
         stores = {}
         for name in self.names_in(number):
             home = self.block("params_backprop", number, name)
             if not self.reordered(name):
-                own[f"{name}_gradient_tensor"] = home
+                layer_places[f"{name}_gradient_tensor"] = home
                 continue
-            place = own[f"{name}_gradient_tensor"] = Place(f"{name}_gradient", 0, self._packed_desc(*home.tensor.sizes))
+            place = layer_places[f"{name}_gradient_tensor"] = Place(f"{name}_gradient", 0, self._packed_desc(*home.tensor.sizes))
             order = self.order(GateOrder.DIRECTML, GateOrder.CUDNN)
             stores[name] = GateMove(self.by_gate(name, place), self.by_gate(name, home), order)
         return stores

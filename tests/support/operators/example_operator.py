@@ -39,7 +39,7 @@ class PairDistanceDesc(OperatorDesc, extension="PAIR_DISTANCE"):
     """The factor of the distances."""
 
     @rule("the scale is not negative")
-    def positive_scale(self, known: Sizes, level: FeatureLevel) -> Iterable[Violation]:
+    def positive_scale(self, symbols: Sizes, level: FeatureLevel) -> Iterable[Violation]:
         if self.scale < 0:
             yield Violation("scale", str(self.scale), "a number that is not negative")
 

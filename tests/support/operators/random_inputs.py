@@ -14,12 +14,12 @@ Array = np.ndarray[Any, Any]
 
 def random_inputs(rng: np.random.Generator, desc: dml.OperatorDesc) -> dict[str, Any]:
     """Values of every described input; integers are small, and lengths no larger than they may be."""
-    known, found = desc.sizes(), dict[str, Any]()
+    symbols, found = desc.sizes(), dict[str, Any]()
     for field in desc.inputs():
         described = getattr(desc, field.name)
         if described is None:
             continue
-        limit = 3 if field.marker.at_most is None else known[field.marker.at_most]
+        limit = 3 if field.marker.at_most is None else symbols[field.marker.at_most]
         arrays = [random_values(rng, tensor, limit) for tensor in (described if field.listed else [described])]
         found[field.name] = arrays if field.listed else arrays[0]
     return found
