@@ -97,19 +97,19 @@ def _wrap(text: str) -> list[str]:
 def levels() -> list[Level]:
     """The additions of each feature level, lowest first."""
     kinds = [kind for kind in OPERATORS.values() if not kind.is_extension]
-    found = []
+    levels = []
     for level in FeatureLevel:
         new = tuple(sorted(kind.short_name() for kind in kinds if kind.introduced() is level))
         grown = {kind.short_name(): texts for kind in kinds if kind.introduced() < level and (texts := tuple(_growth(kind, level)))}
-        found.append(Level(level, level.windows_version, new, dict(sorted(grown.items())), BEYOND_OPERATORS.get(level, "")))
-    return found
+        levels.append(Level(level, level.windows_version, new, dict(sorted(grown.items())), BEYOND_OPERATORS.get(level, "")))
+    return levels
 
 
-def levels_table(found: Sequence[Level]) -> Table:
+def levels_table(shown: Sequence[Level]) -> Table:
     """A table with a line for each level."""
     rows = tuple(
         (str(item.level), item.level.directml_version, item.windows, str(len(item.operators)), str(len(item.grown)), item.beyond_operators)
-        for item in found
+        for item in shown
     )
     return Table("Feature levels", ("level", "DirectML", "in-box", "new operators", "operators that take more", "also"), rows)
 
@@ -196,9 +196,9 @@ def operators(*, family: str | None = None, feature_level: FeatureLevel | None =
     Raises:
         DescError: no such family.
     """
-    known = families()
-    if family is not None and family.lower() not in known:
-        problem = Problem("field.form", "family", brief(family), f"one of {', '.join(known)}", remedy=did_you_mean(family, known))
+    listed = families()
+    if family is not None and family.lower() not in listed:
+        problem = Problem("field.form", "family", brief(family), f"one of {', '.join(listed)}", remedy=did_you_mean(family, listed))
         raise DescError("operators", [problem])
     devices: dict[str, type[Device]] = {"numpy": NumpyDevice, "cpu": CpuDevice, "cuda": CudaDevice}
     return [
@@ -214,7 +214,7 @@ def operators(*, family: str | None = None, feature_level: FeatureLevel | None =
     ]
 
 
-def operators_table(found: Sequence[CatalogEntry]) -> Table:
+def operators_table(entries: Sequence[CatalogEntry]) -> Table:
     """A table with a line for each operator."""
     rows = tuple(
         (
@@ -225,7 +225,7 @@ def operators_table(found: Sequence[CatalogEntry]) -> Table:
             ", ".join(item.verified_against),
             item.directml_says,
         )
-        for item in found
+        for item in entries
     )
     return Table("Operators", ("operator", "family", "from level", "runs on", "verified against", "DirectML says"), rows)
 

@@ -155,9 +155,9 @@ def summary(short_name: str, records: tuple[Record, ...]) -> str:
     """The result of the newest record that has the operator; empty if there is none."""
     for record in records:
         if short_name in record.operators:
-            found = record.operators[short_name]
-            differing = sum(difference.count for difference in found.differences if difference.kind.is_disagreement)
-            total = found.checked + found.runs
+            operator_record = record.operators[short_name]
+            differing = sum(difference.count for difference in operator_record.differences if difference.kind.is_disagreement)
+            total = operator_record.checked + operator_record.runs
             said = f"{plural(differing, 'difference')} in {total}" if differing else f"agrees in all {total}"
             return f"{record.directml_version}: {said}"
     return ""

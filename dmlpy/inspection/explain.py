@@ -139,8 +139,8 @@ class Explanation:
     def levels(self) -> Table:
         """The support by feature level as a table with the rows of the given level marked. Operators that only dmlpy has have no level."""
         if self.kind.is_extension:
-            own = tuple((support.show_span(row.dims), *_types(self.kind, row)) for row in self.kind.support)
-            return Table("Support", ("dimensions", *_type_headings(self.kind)), own)
+            support_rows = tuple((support.show_span(row.dims), *_types(self.kind, row)) for row in self.kind.support)
+            return Table("Support", ("dimensions", *_type_headings(self.kind)), support_rows)
         conditional = any(row.when for row in self.kind.support)
         rows = tuple(
             (
@@ -212,15 +212,15 @@ def find(name: str) -> type[OperatorDesc]:
     Raises:
         DescError: there is none; the message gives the nearest name.
     """
-    if (known := _announced(name)) is not None:
-        return known
-    given = name.strip().upper()
+    if (announced := _announced(name)) is not None:
+        return announced
+    spelled = name.strip().upper()
     without_family: dict[str, list[type[OperatorDesc]]] = {}
     for kind in OPERATORS.values():
-        if given in _names(kind):
+        if spelled in _names(kind):
             return kind
         without_family.setdefault(_FAMILY_PREFIX.sub("", kind.short_name()), []).append(kind)
-    candidates = without_family.get(given, [])
+    candidates = without_family.get(spelled, [])
     if len(candidates) == 1:
         return candidates[0]
     expected = f"one of the {len(OPERATORS)} operators that dmlpy describes"
@@ -237,9 +237,9 @@ def _names(kind: type[OperatorDesc]) -> set[str]:
 
 def _announced(name: str) -> type[OperatorDesc] | None:
     """The operator's class by any of its names, if it is dmlpy's: only its family is imported."""
-    given = name.strip().upper()
-    kind = OPERATORS.announced(_STRUCT.sub(r"\1", given))
-    return kind if kind is not None and given in _names(kind) else None
+    spelled = name.strip().upper()
+    kind = OPERATORS.announced(_STRUCT.sub(r"\1", spelled))
+    return kind if kind is not None and spelled in _names(kind) else None
 
 
 def parse_named_level(name: str) -> FeatureLevel:
@@ -260,11 +260,11 @@ def parse_named_level(name: str) -> FeatureLevel:
 
 def _variables(kind: type[OperatorDesc]) -> dict[str, list[str]]:
     """The tensors of each type variable. A tensor with a fixed set of types has the same at every level."""
-    found: dict[str, list[str]] = {}
+    fields_of: dict[str, list[str]] = {}
     for field in kind.tensor_fields():
         if isinstance(field.marker.types, str):
-            found.setdefault(field.marker.types, []).append(field.name)
-    return found
+            fields_of.setdefault(field.marker.types, []).append(field.name)
+    return fields_of
 
 
 def _type_headings(kind: type[OperatorDesc]) -> tuple[str, ...]:
@@ -277,8 +277,8 @@ def _types(kind: type[OperatorDesc], row: SupportRow) -> tuple[str, ...]:
 
 
 def _dims(kind: type[OperatorDesc], row: SupportRow) -> str:
-    own = "".join(f"; {name} {support.show_span(dims)}" for name, dims in row.dims_of.items() if dims != row.dims)
-    return support.show_span(row.dims) + own
+    exceptions = "".join(f"; {name} {support.show_span(dims)}" for name, dims in row.dims_of.items() if dims != row.dims)
+    return support.show_span(row.dims) + exceptions
 
 
 def _when(row: SupportRow) -> str:

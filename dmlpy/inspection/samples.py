@@ -72,10 +72,10 @@ def source(value: Any, indent: str = "") -> str:
     if isinstance(value, Struct):
         fields = type(value).model_fields
         members = {name: getattr(value, name) for name in fields if getattr(value, name) is not None}
-        given = {name: item for name, item in members.items() if fields[name].is_required() or item != fields[name].default}
+        written = {name: item for name, item in members.items() if fields[name].is_required() or item != fields[name].default}
         if not isinstance(value, OperatorDesc) or not value.tensors():
-            return f"dml.{type(value).__name__}({', '.join(f'{name}={source(item, indent)}' for name, item in given.items())})"
-        lines = "".join(f"{inner}{name}={source(item, inner)},\n" for name, item in given.items())
+            return f"dml.{type(value).__name__}({', '.join(f'{name}={source(item, indent)}' for name, item in written.items())})"
+        lines = "".join(f"{inner}{name}={source(item, inner)},\n" for name, item in written.items())
         return f"dml.{type(value).__name__}(\n{lines}{indent})"
     if isinstance(value, DmlEnum):
         return f'"{value}"' if type(value).__name__ in ("DataType", "TensorFlags") else f"dml.{value!r}"

@@ -100,40 +100,41 @@ def support_table(kind: type[OperatorDesc]) -> list[dict[str, Any]]:
 def _files(bundle: bool) -> dict[str, bytes]:
     kinds = sorted(OPERATORS.values(), key=lambda kind: kind.c_name)
     tables = {kind.type_name: support_table(kind) for kind in sorted(kinds, key=lambda kind: kind.type_name)}
-    found = {f"{kind.c_name}.json": schema(kind) for kind in kinds}
+    schemas_by_file = {f"{kind.c_name}.json": schema(kind) for kind in kinds}
     if not bundle:
-        found = _apart(found)
-    files = {name: lay_out(data).encode() for name, data in (found | {"support.json": tables}).items()}
+        schemas_by_file = _apart(schemas_by_file)
+    files = {name: lay_out(data).encode() for name, data in (schemas_by_file | {"support.json": tables}).items()}
     return files | {"README.md": _readme(kinds, bundle).encode()}
 
 
 def _leftovers(folder: Path, files: Mapping[str, bytes]) -> list[str]:
-    found = [*sorted(folder.glob("DML*_OPERATOR_DESC.json")), *folder.glob(DEFINITIONS)]
-    return [path.name for path in found if path.name not in files]
+    present = [*sorted(folder.glob("DML*_OPERATOR_DESC.json")), *folder.glob(DEFINITIONS)]
+    return [path.name for path in present if path.name not in files]
 
 
 def _apart(schemas: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
     """The schemas with their own structs only, and the file of all other definitions, to which they refer."""
     shared: dict[str, Any] = {}
-    found: dict[str, Any] = {}
+    own_parts: dict[str, Any] = {}
     for name, whole in schemas.items():
-        own = whole["title"]
+        title = whole["title"]
         for key, definition in whole["$defs"].items():
-            if key != own and shared.setdefault(key, definition) != definition:
+            if key != title and shared.setdefault(key, definition) != definition:
                 raise ValueError(f"{name} defines {key} otherwise than another schema")
-        found[name] = _referring({**whole, "$defs": {own: whole["$defs"][own]}}, own)
+        own_parts[name] = _referring({**whole, "$defs": {title: whole["$defs"][title]}}, title)
     about = {"$schema": DIALECT, "title": "Definitions", "description": "What the schemas of operators' descs share."}
-    return found | {DEFINITIONS: about | {"$defs": dict(sorted(shared.items()))}}
+    return own_parts | {DEFINITIONS: about | {"$defs": dict(sorted(shared.items()))}}
 
 
-def _referring(form: Any, own: str) -> Any:
+def _referring(form: Any, title: str) -> Any:
     """A part of a schema, whose references to all definitions but its own struct lead to the file of shared ones."""
     if isinstance(form, list):
-        return [_referring(item, own) for item in form]
+        return [_referring(item, title) for item in form]
     if not isinstance(form, dict):
         return form
     return {
-        key: f"{DEFINITIONS}{item}" if key == "$ref" and item != f"#/$defs/{own}" else _referring(item, own) for key, item in form.items()
+        key: f"{DEFINITIONS}{item}" if key == "$ref" and item != f"#/$defs/{title}" else _referring(item, title)
+        for key, item in form.items()
     }
 
 

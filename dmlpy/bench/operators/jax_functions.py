@@ -39,9 +39,9 @@ def _quantize(j: Any, x: Any) -> Any:
 
 
 def _elementwise() -> dict[str, Function]:
-    found = {f"ELEMENT_WISE_{name}": _of_one(theirs) for name, theirs in map(str.split, _UNARY)}
-    found |= {f"ELEMENT_WISE_{name}": _of_two(theirs) for name, theirs in map(str.split, _BINARY)}
-    return found | {
+    functions = {f"ELEMENT_WISE_{name}": _of_one(theirs) for name, theirs in map(str.split, _UNARY)}
+    functions |= {f"ELEMENT_WISE_{name}": _of_two(theirs) for name, theirs in map(str.split, _BINARY)}
+    return functions | {
         "ELEMENT_WISE_ERF": lambda j, x: j.lax.erf(x.input_tensor),
         "ELEMENT_WISE_ADD1": lambda j, x: j.nn.relu(x.a_tensor + x.b_tensor),
         "ELEMENT_WISE_MEAN": lambda j, x: (x.a_tensor + x.b_tensor) / 2,
@@ -62,7 +62,7 @@ def _activations() -> dict[str, Function]:
         "SOFTMAX": lambda j, x: j.nn.softmax(x.input_tensor, 1),
         "LOG_SOFTMAX": lambda j, x: j.nn.log_softmax(x.input_tensor, 1),
     }
-    own: dict[str, Function] = {
+    functions: dict[str, Function] = {
         "CELU": lambda j, x: j.nn.celu(x.input_tensor, 1.5),
         "ELU": lambda j, x: j.nn.elu(x.input_tensor, 1.5),
         "GELU": lambda j, x: j.nn.gelu(x.input_tensor, approximate=False),
@@ -85,7 +85,7 @@ def _activations() -> dict[str, Function]:
         **rows,
         **{f"{name}1": function for name, function in rows.items()},
     }
-    return {f"ACTIVATION_{name}": function for name, function in own.items()}
+    return {f"ACTIVATION_{name}": function for name, function in functions.items()}
 
 
 def _convolve(j: Any, x: Any) -> Any:
@@ -124,7 +124,7 @@ def _layers() -> dict[str, Function]:
     def batch(j: Any, x: Any) -> Any:
         return (x.input_tensor - x.mean_tensor) * j.lax.rsqrt(x.variance_tensor + 1e-5) * x.scale_tensor + x.bias_tensor
 
-    found: dict[str, Function] = {
+    functions: dict[str, Function] = {
         "GEMM": lambda j, x: j.numpy.matmul(x.a_tensor, x.b_tensor),
         "CONVOLUTION": _convolve,
         "MAX_POOLING": lambda j, x: _pool(j, x, "max"),
@@ -143,7 +143,7 @@ def _layers() -> dict[str, Function]:
         "RESAMPLE2": _resize("linear"),
         "VALUE_SCALE_2D": lambda j, x: x.input_tensor * 1.5 + j.numpy.array([0.5, -1.0, 0.25], x.input_tensor.dtype).reshape(3, 1, 1),
     }
-    return found
+    return functions
 
 
 def _arrays() -> dict[str, Function]:

@@ -150,16 +150,16 @@ class LargeCase:
             for name, axis in sample.axes.items():
                 sizes[name][axis] = len(sample.chosen(sizes[name][axis]))
         types = {name: tensor.data_type or dtype for name, tensor in self._tensors().items()}
-        return self._described({name: dml.TensorDesc(data_type=types[name], sizes=own) for name, own in sizes.items()})
+        return self._described({name: dml.TensorDesc(data_type=types[name], sizes=tensor_sizes) for name, tensor_sizes in sizes.items()})
 
     def sampled(self, arrays: Mapping[str, Array]) -> dict[str, Array]:
         """The sampled part of inputs or outputs."""
-        found = dict(arrays)
+        sampled = dict(arrays)
         for sample in self.samples:
-            for name in sample.axes.keys() & found.keys():
+            for name in sample.axes.keys() & sampled.keys():
                 axis = sample.axes[name]
-                found[name] = np.take(found[name], sample.chosen(self._tensors()[name].sizes[axis]), axis)
-        return found
+                sampled[name] = np.take(sampled[name], sample.chosen(self._tensors()[name].sizes[axis]), axis)
+        return sampled
 
     def sampled_text(self) -> str:
         """The checked part of the results as text: 32 of 4096 in axis 2."""

@@ -63,15 +63,15 @@ class LargeDmlpyRunner(DmlpyRunner):
         case = self._work.operator_case
         flags = ExecutionFlags.ALLOW_HALF_PRECISION_COMPUTATION if case.half_precision else ExecutionFlags.NONE
         operator = dml.compile(self._work.desc, self._device, flags=flags)
-        found: list[Dispatches] = []
+        dispatches: list[Dispatches] = []
         scratch: dml.Buffer | None = None
         if size := operator.binding_properties.temporary_resource_size:  # one for all, since they run one at a time
             self._memory["scratch"] = self._device.allocate(size, self._stream, "scratch")
             scratch = self._buffer("scratch")
         for number in range(sets):
-            inputs, outputs = ({field: self._buffer(_name(field, number)) for field in own} for own in (case.inputs, case.outputs))
-            found.append([operator.bind(inputs, outputs, temporary=scratch)])
-        return found, [operator]
+            inputs, outputs = ({field: self._buffer(_name(field, number)) for field in tensors} for tensors in (case.inputs, case.outputs))
+            dispatches.append([operator.bind(inputs, outputs, temporary=scratch)])
+        return dispatches, [operator]
 
     def results(self) -> dict[str, Array]:
         return {field: tensor.from_memory(self._read(_name(field, 0))) for field, tensor in self._work.operator_case.outputs.items()}
@@ -86,8 +86,8 @@ class LargeTorchRunner(TorchRunner):
 
     _work: LargeWork
 
-    def __init__(self, library: Torch, work: LargeWork, mode: Mode, given: list[Any]) -> None:
-        self.sets, self._given, self._variant = work.sets, given, mode.removeprefix(GRAPH).strip()
+    def __init__(self, library: Torch, work: LargeWork, mode: Mode, inputs: list[Any]) -> None:
+        self.sets, self._inputs, self._variant = work.sets, inputs, mode.removeprefix(GRAPH).strip()
         self.plan = (f"PyTorch's {self._variant or 'own choice'}" + (", TF32 allowed" if work.operator_case.half_precision else ""),)
         try:
             super().__init__(library, work, mode)
@@ -103,9 +103,9 @@ class LargeTorchRunner(TorchRunner):
         torch, case = self._torch, self._work.operator_case
         context = case.variants[self._variant](torch) if self._variant else nullcontext()
         with torch.no_grad(), context:
-            found = case.torch(torch, self._given[number])
+            outputs = case.torch(torch, self._inputs[number])
         made = [field for field in case.outputs if field not in case.lacking]
-        return dict(zip(made, found if isinstance(found, tuple) else (found,), strict=True))
+        return dict(zip(made, outputs if isinstance(outputs, tuple) else (outputs,), strict=True))
 
     def results(self) -> dict[str, Array]:
         sizes = {field: tensor.sizes for field, tensor in self._work.operator_case.outputs.items()}
@@ -114,10 +114,15 @@ class LargeTorchRunner(TorchRunner):
 
 def place_inputs(library: Torch, work: LargeWork) -> list[Any]:
     """The inputs of each set by field, in PyTorch's memory."""
-    own = work.operator_case.inputs
-    first = {field: library.torch.from_numpy(own[field].in_memory(array)).to(library.place) for field, array in work.arrays().items()}
+    tensors_of_inputs = work.operator_case.inputs
+    first = {
+        field: library.torch.from_numpy(tensors_of_inputs[field].in_memory(array)).to(library.place)
+        for field, array in work.arrays().items()
+    }
     sets = [first, *({field: stored.clone() for field, stored in first.items()} for _ in range(1, work.sets))]
-    return [SimpleNamespace(**{field: _as_described(own[field], stored) for field, stored in tensors.items()}) for tensors in sets]
+    return [
+        SimpleNamespace(**{field: _as_described(tensors_of_inputs[field], stored) for field, stored in tensors.items()}) for tensors in sets
+    ]
 
 
 def _as_described(tensor: Tensor, stored: Any) -> Any:

@@ -75,7 +75,9 @@ class _OperatorRunner(DmlpyRunner):
     def _bind(self, sets: int) -> tuple[list[Dispatches], list[dml.CompiledOperator]]:
         operator = dml.compile(self._work.desc, self._device)
         slots = {slot.place: slot.field.marker.output for slot in operator.desc.slots() if slot.tensor is not None}
-        inputs, outputs = ({place: self._buffer(place) for place, own in slots.items() if own == output} for output in (False, True))
+        inputs, outputs = (
+            {place: self._buffer(place) for place, is_output in slots.items() if is_output == output} for output in (False, True)
+        )
         return [[operator.bind(inputs, outputs)]] * sets, [operator]
 
     def results(self) -> dict[str, Array]:
@@ -112,14 +114,17 @@ class OnnxEquivalent:
         nodes = [onnx.parser.parse_node(line) for line in case.onnx.splitlines()]
         self._names = {place.replace("[", "").replace("]", ""): place for place in work.placed() | dict.fromkeys(output_places(work))}
         placed = {name: once(work.placed()[place]) for name, place in self._names.items() if place in work.placed()}
-        given = {name: value[1](placed[value[0]]) if isinstance(value, tuple) else value for name, value in case.given.items()}
+        parameters = {name: value[1](placed[value[0]]) if isinstance(value, tuple) else value for name, value in case.onnx_inputs.items()}
         if work.case.dtype == "FLOAT16":  # numbers beside the tensors have their type
-            given = {
-                name: array.astype(np.float16) if array.dtype == np.float32 and not array.ndim else array for name, array in given.items()
+            parameters = {
+                name: array.astype(np.float16) if array.dtype == np.float32 and not array.ndim else array
+                for name, array in parameters.items()
             }
         used = {name for node in nodes for name in node.input}
-        constants = {name: array for name, array in given.items() if not isinstance(case.given[name], tuple) and name not in case.fed}
-        inputs = {name: array for name, array in (placed | given).items() if name in used and name not in constants}
+        constants = {
+            name: array for name, array in parameters.items() if not isinstance(case.onnx_inputs[name], tuple) and name not in case.fed
+        }
+        inputs = {name: array for name, array in (placed | parameters).items() if name in used and name not in constants}
         self.arrays = {
             name: np.ascontiguousarray(array).reshape(array.shape) for name, array in inputs.items()
         }  # it makes vectors of scalars
@@ -127,7 +132,8 @@ class OnnxEquivalent:
         self.made = [name for node in nodes for name in node.output if name in self._names]
         helper = onnx.helper
         infos = [
-            helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(own.dtype), own.shape) for name, own in self.arrays.items()
+            helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(operand.dtype), operand.shape)
+            for name, operand in self.arrays.items()
         ]
         initializers = [onnx.numpy_helper.from_array(array, name) for name, array in constants.items()]
         outputs = [helper.make_empty_tensor_value_info(name) for name in self.made]
@@ -209,7 +215,7 @@ class _TorchRunner(pytorch.TorchRunner):
         values: dict[str, Any] = {}
         for field, value in self._work.arrays.items():
             values[field] = [self._tensor(part) for part in value] if isinstance(value, tuple) else self._expanded(value)
-        self._given = SimpleNamespace(**values, device=self._library.place)
+        self._inputs = SimpleNamespace(**values, device=self._library.place)
 
     def _expanded(self, array: Array) -> Any:
         return self._tensor(np.array(once(array))).expand(array.shape)
@@ -218,12 +224,12 @@ class _TorchRunner(pytorch.TorchRunner):
         assert self._work.operator_case.torch is not None
         with self._torch.no_grad():
             try:
-                found = self._work.operator_case.torch(self._torch, self._given)
+                outputs = self._work.operator_case.torch(self._torch, self._inputs)
             except NotImplementedError as error:  # it has no kernel for the type
                 raise UnsupportedError(str(error).splitlines()[0]) from error
-        if isinstance(found, dict):
-            return found
-        return dict(zip(output_places(self._work), found if isinstance(found, list | tuple) else (found,), strict=True))
+        if isinstance(outputs, dict):
+            return outputs
+        return dict(zip(output_places(self._work), outputs if isinstance(outputs, list | tuple) else (outputs,), strict=True))
 
     def results(self) -> dict[str, Array]:
         plain = {place: part.int_repr() if part.is_quantized else part for place, part in self._kept.items()}

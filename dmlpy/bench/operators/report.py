@@ -31,7 +31,7 @@ def _is_operator(run: Measurement) -> bool:
 
 def parts(record: Record) -> tuple[Record, Record]:
     """A record's runs of single operators, and its others."""
-    operators, others = ([run for run in record.runs if _is_operator(run) == own] for own in (True, False))
+    operators, others = ([run for run in record.runs if _is_operator(run) == of_operators] for of_operators in (True, False))
     return record.model_copy(update={"runs": operators}), record.model_copy(update={"runs": others})
 
 
@@ -41,15 +41,15 @@ def _least(run: Measurement | None) -> float | None:
 
 def _ratio(row: Row, column: Column) -> float | None:
     """The device's least time over another library's in the same mode."""
-    own, theirs = row.own(column[1]), _least(row.runs.get(column))
-    mine = _least(own)
+    own_run, theirs = row.own(column[1]), _least(row.runs.get(column))
+    mine = _least(own_run)
     return mine / theirs if mine is not None and theirs else None
 
 
 def _floor_ratio(row: Row) -> float | None:
-    own = [run for (subject, _), run in row.runs.items() if subject == OWN and run.status == "ok"]
+    own_runs = [run for (subject, _), run in row.runs.items() if subject == OWN and run.status == "ok"]
     floor = floor_us(row.runs.values())
-    times = [run.least_us / floor for run in own if run.least_us is not None and floor]
+    times = [run.least_us / floor for run in own_runs if run.least_us is not None and floor]
     return min(times, default=None)
 
 
@@ -75,8 +75,8 @@ def _rate(run: Measurement | None) -> str:
 
 
 def _fastest(row: Row) -> Measurement | None:
-    own = [run for (subject, _), run in row.runs.items() if subject == OWN and _least(run) is not None]
-    return min(own, key=lambda run: run.least_us or 0, default=None)
+    own_runs = [run for (subject, _), run in row.runs.items() if subject == OWN and _least(run) is not None]
+    return min(own_runs, key=lambda run: run.least_us or 0, default=None)
 
 
 def _times(ratio: float | None) -> str:
@@ -87,16 +87,16 @@ def _times(ratio: float | None) -> str:
 
 def _cells(record: Record) -> tuple[list[str], list[list[str]], list[str]]:
     """The headings, rows and notes."""
-    shown, notes, found = columns(record), dict[str, int](), rows(record)
+    shown, notes, table_rows = columns(record), dict[str, int](), rows(record)
     peers = [column for column in shown if column[0] != OWN]
     several = len({mode for _, mode in shown}) > 1
     names = [f"dmlpy / {NAMES.get(subject, subject)}" + (f", {mode}" if several else "") for subject, mode in peers]
-    typed = len({row.work[2] for row in found}) > 1
+    typed = len({row.work[2] for row in table_rows}) > 1
     modelled = record.device.get("kind") == "cuda"  # the CPU's roofline is a copy's rate, which is not meaningful for cached tensors
     judged = ["dmlpy / floor", "dmlpy's rate"] if modelled else []
     head = ["operator", *(["type"] if typed else []), "tensor", *headings(record), *names, *judged]
     body = []
-    for row in found:
+    for row in table_rows:
         operator, _, dtype = row.work
         tensor = next((run.tensor for run in row.runs.values() if run.tensor), "")
         times = [_cell(row.runs.get(column), notes) for column in shown]
@@ -115,8 +115,8 @@ def goal_text(record: Record) -> str:
     others = [column for column in columns(record) if not column[0].startswith(OWN) and is_held(column[0], limit)]
     ratios = {}
     for row in rows(record):
-        if found := [ratio for column in others if (ratio := _ratio(row, column)) is not None]:
-            ratios[row.work[0]] = max(found)
+        if row_ratios := [ratio for column in others if (ratio := _ratio(row, column)) is not None]:
+            ratios[row.work[0]] = max(row_ratios)
     if not ratios:
         return ""
     slow = sorted((name for name, ratio in ratios.items() if ratio > GOAL), key=lambda name: -ratios[name])
@@ -147,13 +147,13 @@ def listing(shapes: Sequence[OperatorShape | LargeShape]) -> Table:
     """Lists operators with their tensors and equivalents."""
     listed = []
     for shape in shapes:
-        own = shape.dtypes[0]
+        first_type = shape.dtypes[0]
         nodes = [] if isinstance(shape, LargeShape) else [line.partition("=")[2] for line in shape.operator_case.onnx.splitlines()]
         names = ", ".join(node.split("<")[0].split("(")[0].strip() for node in nodes)
         amounts = (
             f"{flops / 1e9:.3g}" if (flops := shape.flops("forward")) else "",
-            f"{shape.bytes('forward', own) / 1e6:.3g}",
+            f"{shape.bytes('forward', first_type) / 1e6:.3g}",
         )
         equivalents = (names or "–", "yes" if shape.operator_case.torch else "–")
-        listed.append((shape.key, ", ".join(shape.dtypes), tensor_text(shape.desc(own)), *amounts, *equivalents))
+        listed.append((shape.key, ", ".join(shape.dtypes), tensor_text(shape.desc(first_type)), *amounts, *equivalents))
     return Table("Operators", ("operator", "types", "tensor", "GFLOP", "MB", "ONNX", "PyTorch"), tuple(listed))

@@ -67,8 +67,8 @@ def _scale(case: TimedCase, scale: Fraction) -> TimedCase:
     for field, tensors in case.outputs.items():
         axis = axes.get(field)
         many = tensors if isinstance(tensors, list) else [tensors]
-        found = [(sizes if axis is None else _scaled_sizes(sizes, axis, scale), of) for sizes, of in many]
-        outputs[field] = found if isinstance(tensors, list) else found[0]
+        resized = [(sizes if axis is None else _scaled_sizes(sizes, axis, scale), of) for sizes, of in many]
+        outputs[field] = resized if isinstance(tensors, list) else resized[0]
     return replace(case, inputs=inputs, outputs=outputs, members=_scaled_members(case, sizes, axes, scale))
 
 
@@ -80,14 +80,14 @@ def _axes(case: TimedCase, sizes: Mapping[str, tuple[int, ...]]) -> Mapping[str,
         return {}
     first = sizes[next(iter(case.inputs))]
     axis = next(axis for axis, size in enumerate(first) if size > 1)
-    return {field: axis for field, own in sizes.items() if len(own) > axis and own[axis] == first[axis]}
+    return {field: axis for field, tensor_sizes in sizes.items() if len(tensor_sizes) > axis and tensor_sizes[axis] == first[axis]}
 
 
 def _sizes(case: TimedCase) -> dict[str, tuple[int, ...]]:
     """The sizes of the inputs and described outputs, by field; of an array of tensors those of the first."""
     rng = np.random.default_rng(0)
-    found = {field: (draw[0] if isinstance(draw, tuple) else draw)(rng).shape for field, draw in case.inputs.items()}
-    return found | {field: (tensors[0] if isinstance(tensors, list) else tensors)[0] for field, tensors in case.outputs.items()}
+    input_sizes = {field: (draw[0] if isinstance(draw, tuple) else draw)(rng).shape for field, draw in case.inputs.items()}
+    return input_sizes | {field: (tensors[0] if isinstance(tensors, list) else tensors)[0] for field, tensors in case.outputs.items()}
 
 
 def _scaled_members(case: TimedCase, sizes: Mapping[str, tuple[int, ...]], axes: Mapping[str, int], scale: Fraction) -> dict[str, Any]:
@@ -115,9 +115,9 @@ def _scaled_draw(draw: Draw, axis: int, scale: Fraction) -> Draw:
     def scaled(rng: np.random.Generator) -> Array:
         drawn = [draw(rng) for _ in range(max(ceil(scale), 1))]
         sizes = _scaled_sizes(drawn[0].shape, axis, scale)
-        found = once(drawn[0])
+        resized = once(drawn[0])
         if drawn[0].strides[axis] != 0:
-            found = np.concatenate([once(part) for part in drawn], axis)[(slice(None),) * axis + (slice(0, sizes[axis]),)]
-        return np.broadcast_to(np.ascontiguousarray(found), sizes)
+            resized = np.concatenate([once(part) for part in drawn], axis)[(slice(None),) * axis + (slice(0, sizes[axis]),)]
+        return np.broadcast_to(np.ascontiguousarray(resized), sizes)
 
     return scaled

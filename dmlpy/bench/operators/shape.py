@@ -136,8 +136,8 @@ def _takes(operator: str, dtype: DataType) -> bool:
         desc = _desc(operator, dtype)
     except (OneSizeError, dml.DmlError):  # or outputs of this type cannot be inferred
         return False
-    found = _has_bytes(desc) if dtype == "INT8" else any(tensor.data_type.name == dtype for tensor in desc.tensors().values())
-    return found and not dml.check(desc)
+    has_type = _has_bytes(desc) if dtype == "INT8" else any(tensor.data_type.name == dtype for tensor in desc.tensors().values())
+    return has_type and not dml.check(desc)
 
 
 @lru_cache(512)
@@ -181,19 +181,19 @@ def select(
         ValueError: a name is not an operator.
     """
     tables: list[Mapping[str, TimedCase | LargeCase]] = [suite.CASES, CASES] if memory_kind == "cuda" else [CASES]
-    chosen = dict.fromkeys([known for name in names for known in _find_cases(name, tables)] or tables[0])
-    found = [
+    chosen = dict.fromkeys([full_name for name in names for full_name in _find_cases(name, tables)] or tables[0])
+    shapes = [
         large_shape(name, dtypes) if name in suite.CASES else _shape(scaled_name(name, scale), dtypes)
         for name in chosen
         for scale in ((1,) if name in suite.CASES else scales)
     ]
-    return [shape for shape in found if shape.dtypes]
+    return [shape for shape in shapes if shape.dtypes]
 
 
 def large_shape(name: str, dtypes: Sequence[DataType] = ()) -> LargeShape:
     """A case of `suite` in these of its types, or in all."""
-    own: tuple[DataType, ...] = ("FLOAT32",) if suite.CASES[name].half_precision else BOTH
-    chosen = tuple(dtype for dtype in own if not dtypes or dtype in dtypes)
+    case_types: tuple[DataType, ...] = ("FLOAT32",) if suite.CASES[name].half_precision else BOTH
+    chosen = tuple(dtype for dtype in case_types if not dtypes or dtype in dtypes)
     return LargeShape(title="operator", suite="operators", dtypes=chosen, passes=("forward",), operator=name)
 
 
@@ -206,8 +206,8 @@ def _find_cases(name: str, tables: Sequence[Mapping[str, TimedCase | LargeCase]]
     """The cases of a name in the first table that has some."""
     spelled = name.upper().removeprefix("DML_OPERATOR_")
     for table in tables:
-        for known in (spelled, f"ELEMENT_WISE_{spelled}", f"ACTIVATION_{spelled}"):
-            if found := [own for own, case in table.items() if known in (own, case.operator)]:
-                return found
-    near = nearest(spelled, [known for table in tables for known in table])
+        for alias in (spelled, f"ELEMENT_WISE_{spelled}", f"ACTIVATION_{spelled}"):
+            if keys := [key for key, case in table.items() if alias in (key, case.operator)]:
+                return keys
+    near = nearest(spelled, [case_name for table in tables for case_name in table])
     raise ValueError(f"{name!r} is not an operator of DirectML's; " + (f"did you mean {near!r}?" if near else "dmlpy ops lists all"))

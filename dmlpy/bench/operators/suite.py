@@ -186,10 +186,10 @@ def _moves(sizes: Sizes) -> Iterator[LargeCase]:
         {"strides": (2, 2), "window_size": (3, 3), "start_padding": (1, 1), "end_padding": (1, 1)},
     )
     lists, length, count = sizes.lists
-    found = (1, 1, lists, count)
+    picked_sizes = (1, 1, lists, count)
     yield LargeCase(
         *("TOP_K", "ROWS", {"input_tensor": Tensor((1, 1, lists, length))}),
-        {"output_value_tensor": Tensor(found), "output_index_tensor": Tensor(found, data_type="UINT32")},
+        {"output_value_tensor": Tensor(picked_sizes), "output_index_tensor": Tensor(picked_sizes, data_type="UINT32")},
         (_along(2, 32, "input", "output_value", "output_index"),),
         lambda t, x: t.topk(x.input_tensor, count, 3)[0],
         {"axis": 3, "k": count},
@@ -199,9 +199,9 @@ def _moves(sizes: Sizes) -> Iterator[LargeCase]:
 
 def cases(sizes: Sizes) -> Iterator[LargeCase]:
     """The cases. Those whose products TF32 speeds up are repeated with TF32 allowed."""
-    found = [row for part in (_attention, _convolutions, _matrices, _by_rows, _sums, _moves) for row in part(sizes)]
-    yield from found
-    of_products = [row for row in found if flops_of_products(row.desc("FLOAT32"))]
+    of_all_parts = [row for part in (_attention, _convolutions, _matrices, _by_rows, _sums, _moves) for row in part(sizes)]
+    yield from of_all_parts
+    of_products = [row for row in of_all_parts if flops_of_products(row.desc("FLOAT32"))]
     yield from (replace(row, form=f"{row.form}-TF32", half_precision=True, variants={}) for row in of_products)
 
 

@@ -39,7 +39,7 @@ def _movement() -> Iterator[OperatorRecord]:
     yield OperatorRecord(
         *("TILE", {"input_tensor": normal(8, 16, 32, 32)}, {"repeats": (1, 2, 1, 2)}),
         onnx="output_tensor = Tile (input_tensor, repeats)",
-        given={"repeats": longs(1, 2, 1, 2)},
+        onnx_inputs={"repeats": longs(1, 2, 1, 2)},
         torch=lambda t, x: t.tile(x.input_tensor, (1, 2, 1, 2)),
     )
 
@@ -49,7 +49,9 @@ def _movement() -> Iterator[OperatorRecord]:
     yield OperatorRecord(
         *("REVERSE_SUBSEQUENCES", {"input_tensor": normal(64, 16, 16, 16), "sequence_lengths_tensor": lengths}, {"axis": 0}),
         onnx="output_tensor = ReverseSequence <batch_axis=1, time_axis=0> (input_tensor, lengths)",
-        given={"lengths": ("sequence_lengths_tensor", lambda array: array.reshape(-1).astype(_I64))},  # broadcast: one for each column
+        onnx_inputs={
+            "lengths": ("sequence_lengths_tensor", lambda array: array.reshape(-1).astype(_I64))
+        },  # broadcast: one for each column
         scaled_axes=dict.fromkeys(("input_tensor", "sequence_lengths_tensor"), 2),
     )
     yield from _slices()
@@ -61,20 +63,20 @@ def _slices() -> Iterator[OperatorRecord]:
     x: dict[str, Draw] = {"input_tensor": normal(8, 64, 64, 32)}
     offsets, windows, strides = (0, 8, 4, 0), (8, 48, 56, 32), (1, 1, 2, 1)
     nodes = "output_tensor = Slice (input_tensor, starts, ends, axes, steps)"
-    given = {"starts": longs(8, 4), "ends": longs(56, 60), "axes": longs(1, 2), "steps": longs(1, 2)}
+    operands = {"starts": longs(8, 4), "ends": longs(56, 60), "axes": longs(1, 2), "steps": longs(1, 2)}
 
     def taken(t: Any, x: Any) -> Any:
         return x.input_tensor[:, 8:56, 4:60:2].contiguous()
 
     members = {"offsets": offsets, "slice_sizes": (8, 48, 28, 32), "strides": strides}
-    yield OperatorRecord("SLICE", x, members, onnx=nodes, given=given, torch=taken)
+    yield OperatorRecord("SLICE", x, members, onnx=nodes, onnx_inputs=operands, torch=taken)
     members = {"input_window_offsets": offsets, "input_window_sizes": windows, "input_window_strides": strides}
-    yield OperatorRecord("SLICE1", x, members, onnx=nodes, given=given, torch=taken)
+    yield OperatorRecord("SLICE1", x, members, onnx=nodes, onnx_inputs=operands, torch=taken)
 
     def gradient(t: Any, x: Any) -> Any:
-        found = x.input_gradient_tensor.new_zeros((len(x.input_gradient_tensor), 64, 64, 32))
-        found[:, 8:56, 4:60:2] = x.input_gradient_tensor
-        return found
+        scattered = x.input_gradient_tensor.new_zeros((len(x.input_gradient_tensor), 64, 64, 32))
+        scattered[:, 8:56, 4:60:2] = x.input_gradient_tensor
+        return scattered
 
     whole_sizes = {"output_gradient_tensor": ((8, 64, 64, 32), np.float32)}
     yield OperatorRecord("SLICE_GRAD", {"input_gradient_tensor": normal(8, 48, 28, 32)}, members, outputs=whole_sizes, torch=gradient)
@@ -90,7 +92,7 @@ def _paddings() -> Iterator[OperatorRecord]:
     }
     theirs: dict[str, Any] = {
         "onnx": 'output_tensor = Pad <mode="reflect"> (input_tensor, pads)',
-        "given": {"pads": longs(0, 0, 3, 3, 0, 0, 3, 3)},
+        "onnx_inputs": {"pads": longs(0, 0, 3, 3, 0, 0, 3, 3)},
         "torch": lambda t, x: t.nn.functional.pad(x.input_tensor, (3, 3, 3, 3), "reflect"),
     }
     yield OperatorRecord("PADDING", x, members, **theirs)
@@ -133,7 +135,7 @@ def _gathers() -> Iterator[OperatorRecord]:
     yield OperatorRecord(
         *("GATHER", table | {"indices_tensor": whole(0, 4096, 1, 2048, dtype=_I64)}, {"axis": 0, "index_dimensions": 1}),
         onnx="output_tensor = Gather <axis=0> (input_tensor, rows)",
-        given={"rows": flat("indices_tensor")},
+        onnx_inputs={"rows": flat("indices_tensor")},
         torch=lambda t, x: t.index_select(x.input_tensor, 0, x.indices_tensor.view(-1)),
         scaled_axes={"indices_tensor": 1},
     )
@@ -148,7 +150,7 @@ def _gathers() -> Iterator[OperatorRecord]:
     counts = {"input_dimension_count": 3, "indices_dimension_count": 2}
     theirs: dict[str, Any] = {
         "onnx": "output_tensor = GatherND (input_tensor, pairs)",
-        "given": {"pairs": ("indices_tensor", lambda array: array.reshape(-1, 2))},
+        "onnx_inputs": {"pairs": ("indices_tensor", lambda array: array.reshape(-1, 2))},
         "torch": lambda t, x: x.input_tensor[x.indices_tensor[0, :, 0], x.indices_tensor[0, :, 1]],
         "scaled_axes": {"indices_tensor": 1},
     }
@@ -178,7 +180,7 @@ def _scatters() -> Iterator[OperatorRecord]:
         *("SCATTER_ND", {"input_tensor": normal(128, 128, 16), "indices_tensor": _places, "updates_tensor": normal(1, 4096, 16)}),
         {"input_dimension_count": 3, "indices_dimension_count": 2},
         onnx="output_tensor = ScatterND (input_tensor, places, updates)",
-        given={
+        onnx_inputs={
             "places": ("indices_tensor", lambda array: array.reshape(-1, 2)),
             "updates": ("updates_tensor", lambda array: array.reshape(4096, -1)),
         },
@@ -193,7 +195,7 @@ def _scatters() -> Iterator[OperatorRecord]:
         {"axis": 1},
         outputs={"output_tensor": ((2048, 128), np.float32)},
         onnx="output_tensor = OneHot <axis=1> (indices, depth, values)",
-        given={"indices": flat("indices_tensor"), "values": flat("values_tensor"), "depth": longs(128)},
+        onnx_inputs={"indices": flat("indices_tensor"), "values": flat("values_tensor"), "depth": longs(128)},
         torch=lambda t, x: t.nn.functional.one_hot(x.indices_tensor.view(-1), 128).to(t.float32),
     )
     yield OperatorRecord(
@@ -212,7 +214,7 @@ def _generation() -> Iterator[OperatorRecord]:
         *("FILL_VALUE_CONSTANT", {}, {"value_data_type": "FLOAT32", "value": 1.5}),
         outputs={"output_tensor": (SIZES, np.float32)},
         onnx="output_tensor = ConstantOfShape <value = float[1] {1.5}> (sizes)",
-        given={"sizes": longs(*SIZES)},
+        onnx_inputs={"sizes": longs(*SIZES)},
         fed=("sizes",),
         torch=lambda t, x: t.full(SIZES, 1.5, device=x.device),
     )
@@ -220,7 +222,9 @@ def _generation() -> Iterator[OperatorRecord]:
         *("FILL_VALUE_SEQUENCE", {}, {"value_data_type": "FLOAT32", "value_start": -3.0, "value_delta": 0.125}),
         outputs={"output_tensor": ((1 << 18,), np.float32)},
         onnx="output_tensor = Range (start, end, step)",
-        given={name: np.array(value, np.float32) for name, value in (("start", -3.0), ("end", -3.0 + 0.125 * (1 << 18)), ("step", 0.125))},
+        onnx_inputs={
+            name: np.array(value, np.float32) for name, value in (("start", -3.0), ("end", -3.0 + 0.125 * (1 << 18)), ("step", 0.125))
+        },
         fed=("start", "end", "step"),
         torch=lambda t, x: t.arange(-3.0, -3.0 + 0.125 * (1 << 18), 0.125, device=x.device),
     )
@@ -228,7 +232,7 @@ def _generation() -> Iterator[OperatorRecord]:
         *("DIAGONAL_MATRIX", {}, {"offset": 2, "value": 1.0}),
         outputs=square,
         onnx="output_tensor = EyeLike <k=2> (like)",
-        given={"like": np.zeros((512, 512), np.float32)},
+        onnx_inputs={"like": np.zeros((512, 512), np.float32)},
         fed=("like",),
     )
     yield OperatorRecord(
@@ -252,7 +256,7 @@ def _reductions() -> Iterator[OperatorRecord]:
     yield OperatorRecord(
         *("REDUCE", x, {"function": "SUM", "axes": (1,)}),
         onnx="output_tensor = ReduceSum <keepdims=1> (input_tensor, axes)",
-        given={"axes": longs(1)},
+        onnx_inputs={"axes": longs(1)},
         torch=lambda t, x: t.sum(x.input_tensor, 1, keepdim=True),
     )
     for name, theirs in (("ARGMAX", "ArgMax"), ("ARGMIN", "ArgMin")):
@@ -265,7 +269,7 @@ def _reductions() -> Iterator[OperatorRecord]:
     yield OperatorRecord(
         *("CUMULATIVE_SUMMATION", x, {"axis": 1, "axis_direction": "INCREASING", "has_exclusive_sum": False}),
         onnx="output_tensor = CumSum (input_tensor, axis)",
-        given={"axis": np.array(1, _I64)},
+        onnx_inputs={"axis": np.array(1, _I64)},
         torch=lambda t, x: t.cumsum(x.input_tensor, 1),
     )
     yield OperatorRecord(
@@ -277,7 +281,7 @@ def _reductions() -> Iterator[OperatorRecord]:
     top: dict[str, Any] = {
         "outputs": best,
         "onnx": "output_value_tensor, output_index_tensor = TopK <axis=1> (input_tensor, k)",
-        "given": {"k": longs(10)},
+        "onnx_inputs": {"k": longs(10)},
         "torch": lambda t, x: t.topk(x.input_tensor, 10, 1),
     }
     many: dict[str, Draw] = {"input_tensor": normal(100, 10000)}

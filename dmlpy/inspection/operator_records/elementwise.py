@@ -75,9 +75,9 @@ def _some(value: float) -> Draw:
     """Normal numbers, one in eight of which is replaced."""
 
     def draw(rng: np.random.Generator) -> Any:
-        found = rng.standard_normal(SIZES, np.float32)
-        found[rng.random(SIZES) < 1 / 8] = value
-        return found
+        values = rng.standard_normal(SIZES, np.float32)
+        values[rng.random(SIZES) < 1 / 8] = value
+        return values
 
     return draw
 
@@ -93,8 +93,8 @@ def _limits() -> Iterator[OperatorRecord]:
         return t.clamp(x.input_tensor, -0.5, 0.75)
 
     one: dict[str, Draw] = {"input_tensor": normal()}
-    yield OperatorRecord("ELEMENT_WISE_CLIP", one, plain, onnx=clip, given=limits, torch=clamp)
-    yield OperatorRecord("ELEMENT_WISE_CLIP1", one, typed, onnx=clip, given=limits, torch=clamp)
+    yield OperatorRecord("ELEMENT_WISE_CLIP", one, plain, onnx=clip, onnx_inputs=limits, torch=clamp)
+    yield OperatorRecord("ELEMENT_WISE_CLIP1", one, typed, onnx=clip, onnx_inputs=limits, torch=clamp)
     passed = {"input_tensor": normal(), "input_gradient_tensor": normal()}
 
     def gradient(t: Any, x: Any) -> Any:
@@ -106,7 +106,7 @@ def _limits() -> Iterator[OperatorRecord]:
     yield OperatorRecord(
         *("ELEMENT_WISE_THRESHOLD", one, {"min": low.item()}),
         onnx="output_tensor = Clip (input_tensor, low)",
-        given=least,
+        onnx_inputs=least,
         torch=lambda t, x: t.clamp(x.input_tensor, -0.5),
     )
 
@@ -148,7 +148,7 @@ def _arithmetic() -> Iterator[OperatorRecord]:
     yield OperatorRecord(
         *("ELEMENT_WISE_CONSTANT_POW", {"input_tensor": uniform(0.1, 4)}, {"exponent": 1.5}),
         onnx="output_tensor = Pow (input_tensor, exponent)",
-        given={"exponent": np.array(1.5, np.float32)},
+        onnx_inputs={"exponent": np.array(1.5, np.float32)},
         torch=lambda t, x: t.pow(x.input_tensor, 1.5),
         bounds=(
             UlpBound(2, 2, 0.5, {"exponent": 0.5}),
@@ -175,17 +175,19 @@ def _logic() -> Iterator[OperatorRecord]:
         "XOR": ("Xor", lambda t, x: t.logical_xor(x.a_tensor, x.b_tensor)),
     }
     for name, (theirs, torch) in names.items():
-        yield OperatorRecord(f"ELEMENT_WISE_LOGICAL_{name}", bits, onnx=f"output_tensor = {theirs} (a, b)", given=booleans, torch=torch)
+        yield OperatorRecord(
+            f"ELEMENT_WISE_LOGICAL_{name}", bits, onnx=f"output_tensor = {theirs} (a, b)", onnx_inputs=booleans, torch=torch
+        )
     yield OperatorRecord(
         *("ELEMENT_WISE_LOGICAL_NOT", {"input_tensor": whole(0, 2, dtype=_U8)}),
         onnx="output_tensor = Not (x)",
-        given={"x": cast("input_tensor", np.bool_)},
+        onnx_inputs={"x": cast("input_tensor", np.bool_)},
         torch=lambda t, x: t.logical_not(x.input_tensor),
     )
     yield OperatorRecord(
         *("ELEMENT_WISE_IF", {"condition_tensor": whole(0, 2, dtype=_U8), "a_tensor": normal(), "b_tensor": normal()}),
         onnx="output_tensor = Where (condition, a_tensor, b_tensor)",
-        given={"condition": cast("condition_tensor", np.bool_)},
+        onnx_inputs={"condition": cast("condition_tensor", np.bool_)},
         torch=lambda t, x: t.where(x.condition_tensor.view(t.bool), x.a_tensor, x.b_tensor),
     )
     words: dict[str, Draw] = {"a": whole(0, 1 << 30), "b": whole(0, 1 << 30)}
@@ -212,14 +214,14 @@ def _quantize() -> Iterator[OperatorRecord]:
         *("ELEMENT_WISE_QUANTIZE_LINEAR", {"input_tensor": normal(), "scale_tensor": scale, "zero_point_tensor": point}),
         outputs={"output_tensor": (SIZES, _U8)},
         onnx="output_tensor = QuantizeLinear (input_tensor, scale, point)",
-        given=parameters,
+        onnx_inputs=parameters,
         torch=lambda t, x: t.ops.aten.quantize_per_tensor(x.input_tensor, 0.03125, 128, t.quint8),
     )
     steps = whole(0, 256, dtype=_U8)
     yield OperatorRecord(
         *("ELEMENT_WISE_DEQUANTIZE_LINEAR", {"input_tensor": steps, "scale_tensor": scale, "zero_point_tensor": point}),
         onnx="output_tensor = DequantizeLinear (input_tensor, scale, point)",
-        given=parameters,
+        onnx_inputs=parameters,
         torch=lambda t, x: (x.input_tensor.to(t.float32) - 128).mul_(0.03125),
     )
     both = constant(0.03125, 1, 1, 1, 1), constant(128, 1, 1, 1, 1, dtype=_U8)
@@ -227,14 +229,14 @@ def _quantize() -> Iterator[OperatorRecord]:
         "Quantize": (normal(), lambda t, x: t.ops.aten.quantize_per_tensor(x.input_tensor, 0.03125, 128, t.quint8)),
         "Dequantize": (steps, lambda t, x: (x.input_tensor.to(t.float32) - 128).mul_(0.03125)),
     }
-    for name, (own, torch) in ways.items():
+    for name, (operand, torch) in ways.items():
         yield OperatorRecord(
             operator=name.upper(),
-            inputs={"input_tensor": own, "quantization_tensors": both},
+            inputs={"input_tensor": operand, "quantization_tensors": both},
             members={"quantization_type": "SCALE_ZERO_POINT"},
             outputs={"output_tensor": (SIZES, _U8 if name == "Quantize" else np.float32)},
             onnx=f"output_tensor = {name}Linear (input_tensor, scale, point)",
-            given={"scale": scalar("quantization_tensors0"), "point": scalar("quantization_tensors1")},
+            onnx_inputs={"scale": scalar("quantization_tensors0"), "point": scalar("quantization_tensors1")},
             torch=torch,
         )
     yield OperatorRecord(
@@ -254,7 +256,7 @@ def _quantize() -> Iterator[OperatorRecord]:
         *("ELEMENT_WISE_QUANTIZED_LINEAR_ADD", inputs),
         outputs={"output_tensor": (SIZES, _U8)},
         onnx=f"output_tensor = com.microsoft.QLinearAdd ({', '.join(short.get(name, name) for name in inputs)})",
-        given={own: scalar(name) for name, own in short.items()},
+        onnx_inputs={parameter: scalar(name) for name, parameter in short.items()},
     )
 
 

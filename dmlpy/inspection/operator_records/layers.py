@@ -6,7 +6,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dmlpy.inspection.operator_records.record import Array, Draw, Given, OperatorRecord, TimedCase, constant, normal, scalar, shaped, whole
+from dmlpy.inspection.operator_records.record import (
+    Array,
+    Draw,
+    OnnxInput,
+    OperatorRecord,
+    TimedCase,
+    constant,
+    normal,
+    scalar,
+    shaped,
+    whole,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -34,21 +45,21 @@ def _matrices() -> Iterator[OperatorRecord]:
     scales: dict[str, Draw] = {
         f"{name}_scale_tensor": constant(value, 1, 1, 1, 1) for name, value in (("a", 0.02), ("b", 0.03), ("output", 2.0))
     }
-    given: dict[str, Given] = {field.removesuffix("_tensor"): scalar(field) for field in (*points, *scales)}
+    operands: dict[str, OnnxInput] = {field.removesuffix("_tensor"): scalar(field) for field in (*points, *scales)}
     out = {"output_tensor": ((1, 1, 256, 512), _U8)}
     both: dict[str, Draw] = {"a_tensor": a, "b_tensor": b} | {name: points[name] for name in ("a_zero_point_tensor", "b_zero_point_tensor")}
     scaled = both | {name: scales[name] for name in ("a_scale_tensor", "b_scale_tensor")}
     yield OperatorRecord(
         *("MATRIX_MULTIPLY_INTEGER", both),
         onnx="output_tensor = MatMulInteger (a_tensor, b_tensor, a_zero_point, b_zero_point)",
-        given={name: own for name, own in given.items() if name in ("a_zero_point", "b_zero_point")},
+        onnx_inputs={name: operand for name, operand in operands.items() if name in ("a_zero_point", "b_zero_point")},
         scaled_axes=_ROWS,
     )
     yield OperatorRecord(
         *("MATRIX_MULTIPLY_INTEGER_TO_FLOAT", scaled),
         outputs={"output_tensor": ((1, 1, 256, 512), np.float32)},
         onnx="output_tensor = com.microsoft.MatMulIntegerToFloat (a_tensor, b_tensor, a_scale, b_scale, a_zero_point, b_zero_point)",
-        given={name: own for name, own in given.items() if not name.startswith("output")},
+        onnx_inputs={name: operand for name, operand in operands.items() if not name.startswith("output")},
         scaled_axes=_ROWS,
     )
     yield OperatorRecord(
@@ -56,7 +67,7 @@ def _matrices() -> Iterator[OperatorRecord]:
         outputs=out,
         onnx="output_tensor = QLinearMatMul (a_tensor, a_scale, a_zero_point, b_tensor, b_scale, b_zero_point, output_scale, "
         "output_zero_point)",
-        given=given,
+        onnx_inputs=operands,
         scaled_axes=_ROWS,
     )
 
@@ -92,7 +103,7 @@ def _convolutions() -> Iterator[OperatorRecord]:
     yield OperatorRecord(
         *("CONVOLUTION_INTEGER", {"input_tensor": x, **points, "filter_tensor": w, **filter_points}, members),
         onnx="output_tensor = ConvInteger <pads=[1, 1, 1, 1]> (input_tensor, filter_tensor, point, filter_point)",
-        given={"point": scalar("input_zero_point_tensor"), "filter_point": scalar("filter_zero_point_tensor")},
+        onnx_inputs={"point": scalar("input_zero_point_tensor"), "filter_point": scalar("filter_zero_point_tensor")},
         scaled_axes=_HEIGHT,
     )
     scales = {name: constant(value, 1, 1, 1, 1) for name, value in (("input", 0.02), ("filter", 0.005), ("output", 2.0))}
@@ -104,7 +115,7 @@ def _convolutions() -> Iterator[OperatorRecord]:
         *("QUANTIZED_LINEAR_CONVOLUTION", inputs, members),
         outputs={"output_tensor": ((2, 32, 32, 32), _U8)},
         onnx=f"output_tensor = QLinearConv <pads=[1, 1, 1, 1]> ({', '.join(short.get(name, name) for name in inputs)})",
-        given={own: scalar(name) for name, own in short.items()},
+        onnx_inputs={parameter: scalar(name) for name, parameter in short.items()},
         scaled_axes=_HEIGHT,
     )
 
@@ -119,11 +130,11 @@ def _pooling() -> Iterator[OperatorRecord]:
         return t.nn.functional.avg_pool2d(x.input_tensor, 3, 2, 1)
 
     nodes = f"output_tensor = AveragePool <{theirs}, count_include_pad=1> (input_tensor)"
-    own = {"include_padding": True}
-    yield OperatorRecord("AVERAGE_POOLING", x, members | own, onnx=nodes, torch=average)
-    yield OperatorRecord("AVERAGE_POOLING1", x, dilated | own, onnx=nodes, torch=average)
+    padded = {"include_padding": True}
+    yield OperatorRecord("AVERAGE_POOLING", x, members | padded, onnx=nodes, torch=average)
+    yield OperatorRecord("AVERAGE_POOLING1", x, dilated | padded, onnx=nodes, torch=average)
     yield OperatorRecord(
-        *("AVERAGE_POOLING_GRAD", {"input_gradient_tensor": normal(4, 16, 32, 32)}, members | own),
+        *("AVERAGE_POOLING_GRAD", {"input_gradient_tensor": normal(4, 16, 32, 32)}, members | padded),
         outputs={"output_gradient_tensor": (_IMAGES, np.float32)},
         torch=lambda t, x: t.ops.aten.avg_pool2d_backward(
             x.input_gradient_tensor,
@@ -144,11 +155,11 @@ def _pooling() -> Iterator[OperatorRecord]:
     points = {f"{name}_zero_point_tensor": constant(value, 1, 1, 1, 1, dtype=_U8) for name, value in (("input", 100), ("output", 8))}
     names = ("input_scale_tensor", "input_zero_point_tensor", "output_scale_tensor", "output_zero_point_tensor")
     yield OperatorRecord(
-        *("QUANTIZED_LINEAR_AVERAGE_POOLING", {"input_tensor": whole(0, 256, *_IMAGES, dtype=_U8), **scales, **points}, dilated | own),
+        *("QUANTIZED_LINEAR_AVERAGE_POOLING", {"input_tensor": whole(0, 256, *_IMAGES, dtype=_U8), **scales, **points}, dilated | padded),
         outputs={"output_tensor": ((4, 16, 32, 32), _U8)},
         onnx=f"output_tensor = com.microsoft.QLinearAveragePool <{theirs}, count_include_pad=1> (input_tensor, "
         + f"{', '.join(name.removesuffix('_tensor') for name in names)})",
-        given={name.removesuffix("_tensor"): scalar(name) for name in names},
+        onnx_inputs={name.removesuffix("_tensor"): scalar(name) for name in names},
     )
 
 
@@ -180,7 +191,7 @@ def _maximum(x: dict[str, Draw], members: dict[str, Any], dilated: dict[str, Any
         *("MAX_UNPOOLING", unpooled),
         outputs={"output_tensor": (_IMAGES, np.float32)},
         onnx="output_tensor = MaxUnpool <kernel_shape=[2, 2], strides=[2, 2]> (input_tensor, indices)",
-        given={"indices": ("indices_tensor", lambda array: array.astype(np.int64))},
+        onnx_inputs={"indices": ("indices_tensor", lambda array: array.astype(np.int64))},
         scaled_axes={},  # the indices are those of one size
     )
 
@@ -190,8 +201,8 @@ def _unpooled(rng: np.random.Generator) -> Array:
     batch, channels, height, width = _SMALL
     image, row, column = np.ogrid[: batch * channels, :height, :width]
     chosen = rng.integers(0, 2, (2, batch * channels, height, width))
-    found: Array = ((image * 2 * height + 2 * row + chosen[0]) * 2 * width + 2 * column + chosen[1]).reshape(_SMALL).astype(np.uint32)
-    return found
+    indices: Array = ((image * 2 * height + 2 * row + chosen[0]) * 2 * width + 2 * column + chosen[1]).reshape(_SMALL).astype(np.uint32)
+    return indices
 
 
 def _regions() -> Iterator[OperatorRecord]:
@@ -207,9 +218,9 @@ def _regions() -> Iterator[OperatorRecord]:
     members |= {"reduction_function": "AVERAGE", "interpolation_mode": "LINEAR", "maximum_samples_per_output": 2}
     out = {"output_tensor": ((count, 32, 7, 7), np.float32)}
     theirs = "output_height=7, output_width=7, sampling_ratio=2"
-    whole_batches: dict[str, Given] = {"batches": ("batch_indices_tensor", lambda array: array.astype(np.int64))}
+    whole_batches: dict[str, OnnxInput] = {"batches": ("batch_indices_tensor", lambda array: array.astype(np.int64))}
     nodes = f'output_tensor = RoiAlign <{theirs}, mode="avg"> (input_tensor, roi_tensor, batches)'
-    more: dict[str, Any] = {"onnx": nodes, "given": whole_batches, "scaled_axes": _BOXES}
+    more: dict[str, Any] = {"onnx": nodes, "onnx_inputs": whole_batches, "scaled_axes": _BOXES}
     yield OperatorRecord("ROI_ALIGN", inputs, members, outputs=out, **more)
     placed = {**members, "input_pixel_offset": 0.5, "output_pixel_offset": -0.5, "align_regions_to_corners": False}
     yield OperatorRecord("ROI_ALIGN1", inputs, {**placed, "out_of_bounds_input_value": 0.0}, outputs=out, **more)
@@ -223,7 +234,7 @@ def _regions() -> Iterator[OperatorRecord]:
         *("ROI_POOLING", {"input_tensor": normal(*images), "roi_tensor": pooled}),
         {"spatial_scale": 1.0, "pooled_size": {"height": 7, "width": 7}},
         onnx="output_tensor = MaxRoiPool <pooled_shape=[7, 7], spatial_scale=1.0> (input_tensor, regions)",
-        given={"regions": ("roi_tensor", lambda array: array.reshape(-1, 5))},
+        onnx_inputs={"regions": ("roi_tensor", lambda array: array.reshape(-1, 5))},
         scaled_axes={"roi_tensor": 2},
     )
 
@@ -231,7 +242,7 @@ def _regions() -> Iterator[OperatorRecord]:
 def _resampling() -> Iterator[OperatorRecord]:
     x: dict[str, Draw] = {"input_tensor": normal(*_SMALL)}
     scales = (1.0, 1.0, 2.0, 2.0)
-    given: dict[str, Given] = {"scales": np.array(scales, np.float32)}
+    operands: dict[str, OnnxInput] = {"scales": np.array(scales, np.float32)}
     doubled, halved = {"output_tensor": (_IMAGES, np.float32)}, {"output_tensor": (_SMALL, np.float32)}
 
     def linear(t: Any, x: Any) -> Any:
@@ -244,19 +255,25 @@ def _resampling() -> Iterator[OperatorRecord]:
     near, line = resize.format("nearest", "round_prefer_ceil"), resize.format("linear", "floor")
     centres = {"input_pixel_offsets": (0.5,) * 4, "output_pixel_offsets": (-0.5,) * 4}
     yield OperatorRecord(
-        "RESAMPLE", x, {"interpolation_mode": "NEAREST_NEIGHBOR", "scales": scales}, outputs=doubled, onnx=near, given=given, torch=nearest
+        "RESAMPLE",
+        x,
+        {"interpolation_mode": "NEAREST_NEIGHBOR", "scales": scales},
+        outputs=doubled,
+        onnx=near,
+        onnx_inputs=operands,
+        torch=nearest,
     )
     members: dict[str, Any] = {"interpolation_mode": "LINEAR", "scales": scales, **centres}
-    yield OperatorRecord("RESAMPLE1", x, members, outputs=doubled, onnx=line, given=given, torch=linear)
+    yield OperatorRecord("RESAMPLE1", x, members, outputs=doubled, onnx=line, onnx_inputs=operands, torch=linear)
     yield OperatorRecord(
-        "RESAMPLE2", x, {**members, "rounding_direction": "DECREASING"}, outputs=doubled, onnx=line, given=given, torch=linear
+        "RESAMPLE2", x, {**members, "rounding_direction": "DECREASING"}, outputs=doubled, onnx=line, onnx_inputs=operands, torch=linear
     )
     yield OperatorRecord(
         *("RESAMPLE3", {"input_tensor": normal(*_IMAGES)}),
         {**members, "scales": (1.0, 1.0, 0.5, 0.5), "rounding_direction": "DECREASING", "antialiased": True},
         outputs=halved,
         onnx='output_tensor = Resize <mode="linear", antialias=1> (input_tensor, , scales)',
-        given={"scales": np.array((1.0, 1.0, 0.5, 0.5), np.float32)},
+        onnx_inputs={"scales": np.array((1.0, 1.0, 0.5, 0.5), np.float32)},
         # PyTorch weights the elements at the edges differently.
     )
     back: dict[str, Draw] = {"input_gradient_tensor": normal(*_IMAGES)}
@@ -270,7 +287,7 @@ def _resampling() -> Iterator[OperatorRecord]:
     yield OperatorRecord("RESAMPLE_GRAD", back, members, outputs=out, torch=backward)
     yield OperatorRecord("RESAMPLE_GRAD1", back, {**members, "rounding_direction": "DECREASING"}, outputs=out, torch=backward)
     twice = {"interpolation_mode": "NEAREST_NEIGHBOR", "scale_size": {"height": 2, "width": 2}}
-    yield OperatorRecord("UPSAMPLE_2D", x, twice, onnx=near, given=given, torch=nearest)
+    yield OperatorRecord("UPSAMPLE_2D", x, twice, onnx=near, onnx_inputs=operands, torch=nearest)
     yield OperatorRecord(
         *("VALUE_SCALE_2D", {"input_tensor": normal(4, 3, 128, 128)}, {"scale": 1.5, "bias": (0.5, -1.0, 0.25)}),
         onnx="output_tensor = ImageScaler <scale=1.5, bias=[0.5, -1.0, 0.25]> (input_tensor)",
@@ -316,7 +333,7 @@ def _recurrent() -> Iterator[OperatorRecord]:
                 "output_single_tensor": ((1, 1, batch, size), np.float32),
             },
             onnx=f"output_sequence_tensor, output_single_tensor = {cell} <{theirs}> (x, w, r, b)",
-            given={
+            onnx_inputs={
                 "x": shaped("input_tensor", steps, -1, size),
                 "w": shaped("weight_tensor", 1, gates * size, size),
                 "r": shaped("recurrence_tensor", 1, gates * size, size),

@@ -22,7 +22,7 @@ def _batch() -> Iterator[OperatorRecord]:
     yield OperatorRecord(
         *("BATCH_NORMALIZATION", {"input_tensor": x, **statistics, **scale, **bias}, members),
         onnx="output_tensor = BatchNormalization <epsilon=0.00001> (input_tensor, scale, bias, mean, variance)",
-        given={name: flat(f"{name}_tensor") for name in ("scale", "bias", "mean", "variance")},
+        onnx_inputs={name: flat(f"{name}_tensor") for name in ("scale", "bias", "mean", "variance")},
         torch=lambda t, x: t.batch_norm(
             x.input_tensor,
             *(part.view(-1) for part in (x.scale_tensor, x.bias_tensor, x.mean_tensor, x.variance_tensor)),
@@ -44,18 +44,18 @@ def _batch() -> Iterator[OperatorRecord]:
         def gradient(t: Any, x: Any) -> Any:
             scale, mean, variance = (part.view(-1) for part in (x.scale_tensor, x.mean_tensor, x.variance_tensor))
             saved = (mean, t.rsqrt(variance + 1e-5)) if training else (None, None)
-            given = x.input_gradient_tensor, x.input_tensor, scale, mean, variance, *saved
-            return t.ops.aten.native_batch_norm_backward(*given, training, 1e-5, [True, True, True])
+            arguments = x.input_gradient_tensor, x.input_tensor, scale, mean, variance, *saved
+            return t.ops.aten.native_batch_norm_backward(*arguments, training, 1e-5, [True, True, True])
 
         return gradient
 
-    given = {"input_tensor": x, "input_gradient_tensor": normal(*_SIZES), **statistics, **scale}
-    yield OperatorRecord("BATCH_NORMALIZATION_GRAD", given, members, torch=backward(False))
+    inputs = {"input_tensor": x, "input_gradient_tensor": normal(*_SIZES), **statistics, **scale}
+    yield OperatorRecord("BATCH_NORMALIZATION_GRAD", inputs, members, torch=backward(False))
     # PyTorch's gradient uses the given mean, DirectML's computes it: the given one must be the input's mean.
     yield OperatorRecord(
-        *("BATCH_NORMALIZATION_TRAINING_GRAD", given | _own_statistics(), members),
+        *("BATCH_NORMALIZATION_TRAINING_GRAD", inputs | _own_statistics(), members),
         torch=backward(True),
-        scaled_axes=dict.fromkeys(given, 1),
+        scaled_axes=dict.fromkeys(inputs, 1),
     )
 
 
@@ -75,7 +75,7 @@ def _groups() -> Iterator[OperatorRecord]:
     instance = "output_tensor = InstanceNormalization <epsilon=0.00001> (input_tensor, scale, bias)"
     theirs: dict[str, Any] = {
         "onnx": instance,
-        "given": {name: flat(f"{name}_tensor") for name in ("scale", "bias")},
+        "onnx_inputs": {name: flat(f"{name}_tensor") for name in ("scale", "bias")},
         "torch": lambda t, x: t.nn.functional.instance_norm(
             x.input_tensor, weight=x.scale_tensor.reshape(-1), bias=x.bias_tensor.reshape(-1), eps=1e-5
         ),
@@ -87,7 +87,7 @@ def _groups() -> Iterator[OperatorRecord]:
     wide = {name: broadcast(normal(1, 1024), 256, 1024) for name in ("scale_tensor", "bias_tensor")}
     of_rows: dict[str, Any] = {
         "onnx": "output_tensor = LayerNormalization <axis=-1, epsilon=0.00001> (input_tensor, scale, bias)",
-        "given": {name: flat(f"{name}_tensor") for name in ("scale", "bias")},
+        "onnx_inputs": {name: flat(f"{name}_tensor") for name in ("scale", "bias")},
         "torch": lambda t, x: t.layer_norm(x.input_tensor, (1024,), x.scale_tensor[0], x.bias_tensor[0], 1e-5),
     }
     yield OperatorRecord("MEAN_VARIANCE_NORMALIZATION1", {"input_tensor": layer, **wide}, {**members, "axes": (1,)}, **of_rows)
@@ -107,10 +107,10 @@ def _groups() -> Iterator[OperatorRecord]:
     )
 
     def gradient(t: Any, x: Any) -> Any:
-        own = x.input_tensor.detach().requires_grad_()
+        leaf = x.input_tensor.detach().requires_grad_()
         with t.enable_grad():
-            result = t.nn.functional.local_response_norm(own, 5, 1e-2, 0.75, 1.0)
-        return t.autograd.grad(result, own, x.input_gradient_tensor)[0]
+            result = t.nn.functional.local_response_norm(leaf, 5, 1e-2, 0.75, 1.0)
+        return t.autograd.grad(result, leaf, x.input_gradient_tensor)[0]
 
     yield OperatorRecord(
         "LOCAL_RESPONSE_NORMALIZATION_GRAD", {"input_tensor": x, "input_gradient_tensor": normal(*_SIZES)}, members, torch=gradient

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 Array = np.ndarray[Any, np.dtype[Any]]
 Draw = Callable[["np.random.Generator"], Array]
 """Draws an array from a case's generator."""
-Given = Array | tuple[str, Callable[[Array], Array]]
+OnnxInput = Array | tuple[str, Callable[[Array], Array]]
 """A further input of an equivalent: a constant, or a function of one of the operator's inputs."""
 Torch = Callable[[Any, Any], Any]
 """PyTorch's equivalent: a function of the module and of the inputs as attributes, which returns the outputs in the desc's order."""
@@ -52,8 +52,8 @@ class UlpBound:
         return ", ".join(f"{name} {value:g}" for name, value in self.attributes.items())
 
     def __str__(self) -> str:
-        given = f"with {attributes}: " if (attributes := self.attributes_text()) else ""
-        return f"{given}{self.numpy:g} ULP on numpy, {self.cpu:g} on cpu, {self.cuda:g} on cuda"
+        condition = f"with {attributes}: " if (attributes := self.attributes_text()) else ""
+        return f"{condition}{self.numpy:g} ULP on numpy, {self.cpu:g} on cpu, {self.cuda:g} on cuda"
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class TimedCase:
         outputs: sizes and type of outputs that the inputs do not determine, by field; a list for an array of tensors.
         onnx: ONNX's nodes, one per line, with DirectML's fields as names; empty if it has no equivalent. `input_tensors0` is the
             first of an array of tensors.
-        given: further inputs of the nodes. Constants are initializers, those in `fed` inputs of the model.
+        onnx_inputs: further inputs of the nodes. Constants are initializers, those in `fed` inputs of the model.
         fed: the names of constants that, as initializers, would cause the model to be constant-folded.
         opset: the version of ONNX's operators.
         torch: PyTorch's equivalent, or None.
@@ -81,7 +81,7 @@ class TimedCase:
     members: Mapping[str, Any] = field(default_factory=dict)
     outputs: Mapping[str, Any] = field(default_factory=dict)
     onnx: str = ""
-    given: Mapping[str, Given] = field(default_factory=dict)
+    onnx_inputs: Mapping[str, OnnxInput] = field(default_factory=dict)
     fed: tuple[str, ...] = ()
     opset: int = 21
     torch: Torch | None = None
@@ -143,21 +143,21 @@ def once(array: Array) -> Array:
     ]
 
 
-def flat(field: str) -> Given:
+def flat(field: str) -> OnnxInput:
     """An input as a vector, without its repetitions."""
     return field, lambda array: once(array).reshape(-1)
 
 
-def scalar(field: str) -> Given:
+def scalar(field: str) -> OnnxInput:
     """The number that an input holds."""
     return field, lambda array: once(array).reshape(())
 
 
-def cast(field: str, dtype: DTypeLike) -> Given:
+def cast(field: str, dtype: DTypeLike) -> OnnxInput:
     """An input in another type."""
     return field, lambda array: once(array).astype(dtype)
 
 
-def shaped(field: str, *sizes: int) -> Given:
+def shaped(field: str, *sizes: int) -> OnnxInput:
     """An input with other sizes."""
     return field, lambda array: once(array).reshape(sizes)
