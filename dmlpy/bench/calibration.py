@@ -59,24 +59,24 @@ class Calibration:
             return
         time.sleep(REST_S)
         try:
-            found = worker.ask("rates", device=self._device_name, products=products, copies=copies)
+            rates = worker.ask("rates", device=self._device_name, products=products, copies=copies)
         except (AbsentError, FailedError, TimeOverError) as error:
             self._inform(f"the device's rates are unknown: {error}")
             return
-        known, large = self._record.machine, str(machine.COPIED_BYTES["cpu"])
-        for key, rate in found["copies"].items():
+        machine_rates, large = self._record.machine, str(machine.COPIED_BYTES["cpu"])
+        for key, rate in rates["copies"].items():
             if key == large:
-                known.copy_gb_s = max(rate, known.copy_gb_s or 0.0)
+                machine_rates.copy_gb_s = max(rate, machine_rates.copy_gb_s or 0.0)
             else:
-                known.cached_copy_gb_s[key] = max(rate, known.cached_copy_gb_s.get(key, 0.0))
-            self._note(f"copy {key}", rate, known.cached_copy_gb_s.get(key, known.copy_gb_s or rate))
-        for key, rate in found["products"].items():
-            known.gemm_gflops[key] = max(rate, known.gemm_gflops.get(key, 0.0))
-            self._note(key, rate, known.gemm_gflops[key])
+                machine_rates.cached_copy_gb_s[key] = max(rate, machine_rates.cached_copy_gb_s.get(key, 0.0))
+            self._note(f"copy {key}", rate, machine_rates.cached_copy_gb_s.get(key, machine_rates.copy_gb_s or rate))
+        for key, rate in rates["products"].items():
+            machine_rates.gemm_gflops[key] = max(rate, machine_rates.gemm_gflops.get(key, 0.0))
+            self._note(key, rate, machine_rates.gemm_gflops[key])
 
     def _note(self, key: str, rate: float, best: float) -> None:
         """Records how far apart the measurements of a rate are."""
-        known = self._record.machine
+        machine_rates = self._record.machine
         self._when[key] = time.monotonic()
         self._worst[key] = min(rate, self._worst.get(key, rate))
-        known.rate_spread = max(known.rate_spread or 1, best / self._worst[key])
+        machine_rates.rate_spread = max(machine_rates.rate_spread or 1, best / self._worst[key])

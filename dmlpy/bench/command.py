@@ -85,12 +85,12 @@ def place_of(device: str | None) -> Place:
         DmlError: there is no such device.
     """
     try:
-        found = dml.device(device)
+        opened = dml.device(device)
     except dml.DeviceError:
         if device is None or not re.fullmatch(r"cuda(:[0-9]{1,4})?", device.lower()):
             raise
         return Place("cuda", device.lower())
-    return Place(found.memory_kind, found.name)
+    return Place(opened.memory_kind, opened.name)
 
 
 def list_cases(options: CommandOptions) -> list[Table]:
@@ -98,8 +98,8 @@ def list_cases(options: CommandOptions) -> list[Table]:
     place = place_of(options.device)
     peers = Table("Peers", ("name", "what"), tuple((peer.name, peer.help) for peer in _peers(options, place)))
     operators, layers = _operators(options, place), _layers(options, place)
-    found = [tables.listing(layers)] if layers else []
-    return [*found, *([report.listing(operators)] if operators else []), peers]
+    listings = [tables.listing(layers)] if layers else []
+    return [*listings, *([report.listing(operators)] if operators else []), peers]
 
 
 def check(options: CommandOptions) -> None:
@@ -113,9 +113,9 @@ def check(options: CommandOptions) -> None:
 def format_tables(record: Record) -> list[tuple[Table, list[str]]]:
     """A record as tables with their notes: of layers, and of single operators."""
     operators, layers = report.parts(record)
-    found = [(tables.table(layers), tables.reasons(layers))] if layers.runs or not operators.runs else []
-    found += [report.format_table(operators)] if operators.runs else []
-    return [(table, [*notes, *filter(None, [tables.isa_text(record)])]) for table, notes in found]
+    tables_with_notes = [(tables.table(layers), tables.reasons(layers))] if layers.runs or not operators.runs else []
+    tables_with_notes += [report.format_table(operators)] if operators.runs else []
+    return [(table, [*notes, *filter(None, [tables.isa_text(record)])]) for table, notes in tables_with_notes]
 
 
 def cases(options: CommandOptions, place: Place) -> list[Case]:
@@ -125,10 +125,10 @@ def cases(options: CommandOptions, place: Place) -> list[Case]:
         DmlError: something requested does not exist.
     """
     shapes = [*_layers(options, place), *_operators(options, place)]
-    found = list(cases_of(shapes, _types(options), _select_known(options.passes, ("forward", "training"))))
-    if not found:
+    chosen = list(cases_of(shapes, _types(options), _select_known(options.passes, ("forward", "training"))))
+    if not chosen:
         raise DmlError("none of these shapes is measured in that type and pass: dmlpy bench --list shows what is")
-    return priorities.order_by_priority(found) if place.memory_kind == "cuda" else found
+    return priorities.order_by_priority(chosen) if place.memory_kind == "cuda" else chosen
 
 
 def run(options: CommandOptions, save: Path | None, inform: Callable[[str], None]) -> Record:
@@ -165,8 +165,8 @@ def run(options: CommandOptions, save: Path | None, inform: Callable[[str], None
 
 def is_complete(record: Record) -> bool:
     """Returns whether at least one case was started, and dmlpy completed and passed all that were."""
-    found = [run.status for run in record.runs if run.subject == OWN.name]
-    return bool(found) and set(found) == {"ok"}
+    statuses = [run.status for run in record.runs if run.subject == OWN.name]
+    return bool(statuses) and set(statuses) == {"ok"}
 
 
 def write_picture(record: Path, picture: Path) -> None:
@@ -214,9 +214,9 @@ def threads_of(options: CommandOptions) -> int:
     return options.threads or processors()
 
 
-def _select_known(options: Sequence[str], known: Sequence[str]) -> list[str]:
+def _select_known(options: Sequence[str], choices: Sequence[str]) -> list[str]:
     """Case-insensitive names, in the spelling used here."""
-    spelled = {name.lower(): name for name in known}
+    spelled = {name.lower(): name for name in choices}
     return [spelled[_check_name(name.lower(), spelled)] for name in options]
 
 
@@ -239,17 +239,17 @@ def _max_isa(options: CommandOptions, place: Place) -> str | None:
 
 
 def _pythons(texts: Sequence[str]) -> Mapping[str, str]:
-    found = {}
+    paths = {}
     for text in texts:
         name, equals, path = text.partition("=")
         if not equals or not path:
             raise DmlError(f"--python is {text!r}, expected NAME=PATH: the interpreter that a library is installed for")
-        found[_check_name(name, [peer.name for peer in (*PEERS, *OF_OPERATORS)])] = path
-    return found
+        paths[_check_name(name, [peer.name for peer in (*PEERS, *OF_OPERATORS)])] = path
+    return paths
 
 
-def _check_name(name: str, known: Iterable[str]) -> str:
-    names = list(known)
+def _check_name(name: str, choices: Iterable[str]) -> str:
+    names = list(choices)
     if name not in names:
         close = nearest(name, names)
         raise DmlError(f"{name!r} is none of {', '.join(names)}" + (f"; did you mean {close!r}?" if close else ""))

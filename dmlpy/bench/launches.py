@@ -59,21 +59,21 @@ def launches(device_name: str) -> dict[str, float]:
 def _least_us(device: CudaDevice, work: Callable[[], object]) -> float:
     """The microseconds of some work by the GPU's clock."""
     stream = device.current_stream()
-    found = []
+    times = []
     for _ in range(ROUNDS):
         stop = device.start_timer(stream)
         work()
         assert stop is not None, "a GPU has a clock"
-        found.append(1e3 * stop())
-    return min(found)
+        times.append(1e3 * stop())
+    return min(times)
 
 
 def _least_host_us(device: CudaDevice, work: Callable[[], object]) -> float:
     """The microseconds until the call of some work returns."""
-    found = []
+    times = []
     for _ in range(ROUNDS):
         device.synchronize(device.current_stream())
         start = time.perf_counter()
         work()
-        found.append(1e6 * (time.perf_counter() - start))
-    return min(found)
+        times.append(1e6 * (time.perf_counter() - start))
+    return min(times)

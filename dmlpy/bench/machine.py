@@ -100,10 +100,10 @@ def _processor() -> str:
 
 def device_facts(device: dml.Device) -> dict[str, str]:
     """The device's description of itself, and its kind."""
-    found = {"kind": device.memory_kind, **device.describe()}
+    facts = {"kind": device.memory_kind, **device.describe()}
     if isinstance(device, CudaDevice) and device.limits.l2_bytes:
-        found["L2 cache"] = show_bytes(device.limits.l2_bytes)
-    return found
+        facts["L2 cache"] = show_bytes(device.limits.l2_bytes)
+    return facts
 
 
 def gpu_facts(ordinal: int) -> dict[str, str]:
@@ -131,10 +131,10 @@ def products_of(case: Case) -> list[Product]:
     """The matrix products whose rates determine a case's floor on the processor."""
     if not isinstance(case.shape, Recurrent):
         return [OPERATORS_PRODUCT] if case.shape.flops(case.which) else []
-    found: dict[Product, None] = {}
+    products: dict[Product, None] = {}
     for layer in case.shape.layers:
-        found |= dict.fromkeys(_layer_products(case.shape, layer))
-    return list(found)
+        products |= dict.fromkeys(_layer_products(case.shape, layer))
+    return list(products)
 
 
 def _layer_products(shape: Recurrent, layer: LayerShape) -> tuple[Product, Product]:
@@ -174,23 +174,23 @@ def _measure_copy(case: Case) -> int:
 def rates(device_name: str, products: Iterable[Product], copies: Iterable[int]) -> dict[str, Any]:
     """The rates of copies by size (1e9 bytes/s) and of products by key (1e9 operations/s), and a GPU driver's report right after."""
     device = dml.device(device_name)
-    found: dict[str, Any] = {"copies": {}, "products": {}, "device": {}}
+    measured: dict[str, Any] = {"copies": {}, "products": {}, "device": {}}
     for size in copies:
-        found["copies"][size] = 2 * size / _seconds(device, _copy(device, size)) / 1e9
+        measured["copies"][size] = 2 * size / _seconds(device, _copy(device, size)) / 1e9
     for product in products:
         calls = _calls(product) if device.memory_kind == "cpu" else 1
-        found["products"][product_key(product)] = calls * _flops(product) / _seconds(device, _multiply(device, product)) / 1e9
+        measured["products"][product_key(product)] = calls * _flops(product) / _seconds(device, _multiply(device, product)) / 1e9
     if device.memory_kind == "cuda":
-        found["device"] = gpu_facts(int(device.name.partition(":")[2]))
-    return found
+        measured["device"] = gpu_facts(int(device.name.partition(":")[2]))
+    return measured
 
 
 def _seconds(device: dml.Device, work: Callable[[], object]) -> float:
     """The least of several times, each the mean of enough calls to be measurable."""
     work()
     repeats, stream = 1, device.current_stream()
-    found: list[float] = []
-    while len(found) < 5:
+    seconds: list[float] = []
+    while len(seconds) < 5:
         stop = device.start_timer(stream)
         start = time.perf_counter()
         for _ in range(repeats):
@@ -199,8 +199,8 @@ def _seconds(device: dml.Device, work: Callable[[], object]) -> float:
         if taken < MEASURED_S / 5 and repeats < 1 << 20:
             repeats *= 2
         else:
-            found.append(taken / repeats)
-    return min(found)
+            seconds.append(taken / repeats)
+    return min(seconds)
 
 
 def _copy(device: dml.Device, size: int) -> Callable[[], object]:

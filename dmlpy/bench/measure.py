@@ -197,17 +197,17 @@ class Benchmark:
 
     def _measure_conditions(self, folder: Path) -> None:
         """The conditions of all GPU results: versions, driver and clocks, two rates, and the launch overhead."""
-        known, large, own = self.record.machine, machine.COPIED_BYTES["cuda"], self._options.own
+        machine_rates, large, own_peer = self.record.machine, machine.COPIED_BYTES["cuda"], self._options.own
         worker: Worker | None = None
         try:
-            worker = self._worker(own, folder)
-            self._note(own, worker.receive())
+            worker = self._worker(own_peer, folder)
+            self._note(own_peer, worker.receive())
             rates = worker.ask("rates", device=self._device.name, products=[machine.product_of_gpu()], copies=[large])
-            known.copy_gb_s, known.gemm_gflops = rates["copies"][str(large)], known.gemm_gflops | rates["products"]
+            machine_rates.copy_gb_s, machine_rates.gemm_gflops = rates["copies"][str(large)], machine_rates.gemm_gflops | rates["products"]
             self.record.device |= rates["device"]
-            known.launch_us = worker.ask("launches", device=self._device.name)
-            if own.name in self._reusable:
-                self._idle[own.name], worker = worker, None
+            machine_rates.launch_us = worker.ask("launches", device=self._device.name)
+            if own_peer.name in self._reusable:
+                self._idle[own_peer.name], worker = worker, None
         except (AbsentError, FailedError) as error:
             self._inform(f"the device's rates are unknown: {error}")
         finally:
@@ -314,17 +314,17 @@ class Benchmark:
 
     def _calibrate(self, case: Case, entries: Sequence[_Entry], *, is_last: bool = False) -> None:
         """Measures the processor's rates, in dmlpy's process. A GPU's rooflines come from the cost model."""
-        own = [entry.worker for entry in entries if entry.peer is self._options.own]
-        if own and self._kind == "cpu":
-            self._calibration.measure(case, own[0], is_last=is_last)
+        own_workers = [entry.worker for entry in entries if entry.peer is self._options.own]
+        if own_workers and self._kind == "cpu":
+            self._calibration.measure(case, own_workers[0], is_last=is_last)
 
     def _reference(self, case: Case, work: Work) -> tuple[Mapping[str, Array], str]:
         """The reference of a case's results, and its description in a record."""
         references = self._options.references
-        found = None if references is None else references.of(case)
-        if references is None or found is None:
+        expected = None if references is None else references.of(case)
+        if references is None or expected is None:
             return in_time(work.reference, self._until), f"float64, computed here: {work.checked}"
-        return found, f"float64, from {references.name}: {work.checked}"
+        return expected, f"float64, from {references.name}: {work.checked}"
 
     def _too_large(self, case: Case, libraries: int) -> str | None:
         """The reason why a case does not fit in memory, where all libraries hold it at the same time."""
@@ -352,11 +352,11 @@ class Benchmark:
             return [], [self._run(case, peer.name, EAGER[0], "absent", str(error))]
         except FailedError as error:
             return [], [self._failure(case, peer, EAGER[0], error)]
-        for mode, found in modes.items():
-            if "plan" in found:
-                entries.append(_Entry(peer, mode, worker, **found))
+        for mode, outcome in modes.items():
+            if "plan" in outcome:
+                entries.append(_Entry(peer, mode, worker, **outcome))
             else:
-                (status, reason), *_ = found.items()
+                (status, reason), *_ = outcome.items()
                 runs.append(self._run(case, peer.name, mode, status, reason))
         return entries, runs
 
@@ -389,8 +389,8 @@ class Benchmark:
     def _check(self, work: Work, entry: _Entry, reference: Mapping[str, Array], folder: Path) -> str | None:
         file, case = folder / "results.npz", work.case
         entry.worker.ask("check", mode=entry.mode, file=str(file))
-        with np.load(file) as found:
-            entry.error, name = relative_error(found, work.compared(entry.peer.name, reference))
+        with np.load(file) as results:
+            entry.error, name = relative_error(results, work.compared(entry.peer.name, reference))
         file.unlink()
         if entry.error <= case.tolerance:
             return None
@@ -398,8 +398,8 @@ class Benchmark:
 
     def _warm_up(self, case: Case, entry: _Entry) -> None:
         """Determines the number of passes per turn, and the time of packing."""
-        found = [entry.worker.ask("time", mode=entry.mode, repeats=1) for _ in range(WARM_UPS)]
-        seconds = max(min(found) / 1e6, 1e-9)
+        times = [entry.worker.ask("time", mode=entry.mode, repeats=1) for _ in range(WARM_UPS)]
+        seconds = max(min(times) / 1e6, 1e-9)
         least, turn_s = case.shape.least_repeats or LEAST_REPEATS[self._kind], case.shape.turn_s or TURN_S[self._kind]
         wanted = max(least, min(int(turn_s / seconds) + 1, MOST_REPEATS))
         entry.repeats = max(1, min(wanted, int(LONGEST_S[self._kind] / seconds)))

@@ -40,24 +40,24 @@ class Line:
     """One work: its label, dmlpy's time as text, the floor over dmlpy's time, and the ratios of the other columns."""
 
     label: str
-    own: str
+    own_time: str
     floor: float | None
     ratios: dict[tables.Column, float]
 
 
 def lines(record: Record) -> list[Line]:
     """The layers and normalizations that dmlpy and another library have a time for, in the record's order."""
-    found = []
+    drawn_lines = []
     typed = len({row.work[2] for row in tables.rows(record)}) > 1
     for row in tables.rows(record):
         ratios = {column: ratio for column in row.runs if (ratio := row.ratio(column)) is not None}
-        own = [run.median_us for (subject, _), run in row.runs.items() if subject == tables.OWN and run.median_us is not None]
+        own_times = [run.median_us for (subject, _), run in row.runs.items() if subject == tables.OWN and run.median_us is not None]
         shape, which, dtype = row.work
         if ratios and shape in SHAPES:
             label = ", ".join([shape, *([which] if which != "forward" else []), *([dtype] if typed else [])])
             over = row.over_floor()
-            found.append(Line(label, tables.time_text(min(own)), 1 / over if over else None, ratios))
-    return found
+            drawn_lines.append(Line(label, tables.time_text(min(own_times)), 1 / over if over else None, ratios))
+    return drawn_lines
 
 
 def draw(record: Record, sha256: str) -> str:
@@ -73,16 +73,16 @@ def draw(record: Record, sha256: str) -> str:
     except ModuleNotFoundError:
         raise ModuleNotFoundError("the picture needs matplotlib: pip install 'dmlpy[bench]'", name="matplotlib") from None
 
-    found = lines(record)
-    if not found:
+    drawn_lines = lines(record)
+    if not drawn_lines:
         raise ValueError("the record has no work that both dmlpy and another library were timed with: there is nothing to draw")
     title = f"Time relative to dmlpy's: {record.device_name}, {record.date[:10]}"
     with matplotlib.rc_context(STYLE):
-        height = MARGIN + LINE * len(found)
+        height = MARGIN + LINE * len(drawn_lines)
         figure = Figure((WIDTH, height))
         axes = figure.add_axes((0.3, 0.55 / height, 0.58, 1 - MARGIN / height))
-        _lines(axes, found)
-        _markers(axes, record, found)
+        _lines(axes, drawn_lines)
+        _markers(axes, record, drawn_lines)
         figure.suptitle(title, x=0.01, y=1 - 0.08 / height, ha="left", va="top", fontsize=11)
         text = io.StringIO()
         metadata = {"Date": None, "Creator": "dmlpy bench", "Title": title, "Source": f"sha256:{sha256}"}
@@ -90,11 +90,11 @@ def draw(record: Record, sha256: str) -> str:
     return "\n".join(line.rstrip() for line in text.getvalue().splitlines()) + "\n"
 
 
-def _lines(axes: Axes, found: list[Line]) -> None:
+def _lines(axes: Axes, drawn_lines: list[Line]) -> None:
     """Labels the lines at the left and with dmlpy's times at the right, and draws dmlpy's own time and the floors."""
-    ratios = [ratio for line in found for ratio in (*line.ratios.values(), line.floor or 1.0, 1.0)]
-    axes.set(xscale="log", xlim=(min(ratios) / 1.2, max(ratios) * 1.2), ylim=(len(found) - 0.4, -0.6))
-    axes.set_yticks(range(len(found)), [line.label for line in found])
+    ratios = [ratio for line in drawn_lines for ratio in (*line.ratios.values(), line.floor or 1.0, 1.0)]
+    axes.set(xscale="log", xlim=(min(ratios) / 1.2, max(ratios) * 1.2), ylim=(len(drawn_lines) - 0.4, -0.6))
+    axes.set_yticks(range(len(drawn_lines)), [line.label for line in drawn_lines])
     axes.tick_params(axis="y", length=0)
     ticks = [tick for tick in (0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500) if axes.get_xlim()[0] <= tick <= axes.get_xlim()[1]]
     axes.set_xticks(ticks, [f"{tick:g}×" for tick in ticks])
@@ -104,22 +104,22 @@ def _lines(axes: Axes, found: list[Line]) -> None:
     axes.spines[:].set_visible(False)
     axes.axvline(1.0, color="#333333", linewidth=1.2)
     axes.set_xlabel("time relative to dmlpy's, logarithmic: to the right of the line dmlpy is faster")
-    for place, line in enumerate(found):
-        axes.annotate(line.own, (1.02, place), xycoords=("axes fraction", "data"), va="center", annotation_clip=False)
+    for place, line in enumerate(drawn_lines):
+        axes.annotate(line.own_time, (1.02, place), xycoords=("axes fraction", "data"), va="center", annotation_clip=False)
         if line.floor is not None:
             axes.plot((line.floor,) * 2, (place - 0.3, place + 0.3), color="#777777", linewidth=1.6, solid_capstyle="butt")
     axes.annotate("dmlpy's time", (1.02, 0.0), (0, -12), xycoords="axes fraction", textcoords="offset points", annotation_clip=False)
 
 
-def _markers(axes: Axes, record: Record, found: list[Line]) -> None:
+def _markers(axes: Axes, record: Record, drawn_lines: list[Line]) -> None:
     """Draws the ratios: a colour for each library, a marker for each of its modes."""
     names = dict(zip(tables.columns(record), tables.headings(record), strict=True))
-    drawn = [column for column in names if any(column in line.ratios for line in found)]
+    drawn = [column for column in names if any(column in line.ratios for line in drawn_lines)]
     libraries = list(dict.fromkeys(subject for subject, _ in drawn))
-    if any(line.floor is not None for line in found):
+    if any(line.floor is not None for line in drawn_lines):
         axes.plot([], [], linestyle="none", marker="|", markersize=9, markeredgewidth=1.6, color="#777777", label="floor")
     for index, column in enumerate(drawn):
-        places = [(line.ratios[column], place) for place, line in enumerate(found) if column in line.ratios]
+        places = [(line.ratios[column], place) for place, line in enumerate(drawn_lines) if column in line.ratios]
         axes.plot(
             [ratio for ratio, _ in places],
             [place for _, place in places],
@@ -139,5 +139,5 @@ def record_hash(path: Path) -> str:
 
 def hash_in(svg: str) -> str | None:
     """The hash of the record that a picture was drawn from; None if it has none."""
-    found = re.search(r"<dc:source>\s*sha256:([0-9a-f]{64})\s*</dc:source>", svg)
-    return found[1] if found else None
+    match = re.search(r"<dc:source>\s*sha256:([0-9a-f]{64})\s*</dc:source>", svg)
+    return match[1] if match else None

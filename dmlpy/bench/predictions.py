@@ -104,16 +104,16 @@ def _prediction(shape: Recurrent, which: Pass, dtype: DataType) -> Prediction:
     )
 
 
-def markdown(found: Predictions) -> str:
+def markdown(predictions: Predictions) -> str:
     """A table of all models, in microseconds per step summed over the operators, with the last model's strategies."""
-    titles = [f"{model.title} ({model.date})" for model in found.models]
+    titles = [f"{model.title} ({model.date})" for model in predictions.models]
     lines = [
-        f"| {found.device}: shape, pass, type | {' | '.join(titles)} | strategies |",
+        f"| {predictions.device}: shape, pass, type | {' | '.join(titles)} | strategies |",
         "| --- |" + " --- |" * (len(titles) + 1),
     ]
-    for key, last in found.models[-1].predictions.items():
+    for key, last in predictions.models[-1].predictions.items():
         times = []
-        for model in found.models:
+        for model in predictions.models:
             prediction = model.predictions.get(key)
             times.append("" if prediction is None else f"{sum(prediction.step_us):.2f}")
         lines.append(f"| {key} | {' | '.join(times)} | {', '.join(dict.fromkeys(last.strategies))} |")
@@ -128,16 +128,16 @@ def main(arguments: list[str] | None = None) -> int:
     group = parser.add_mutually_exclusive_group()
     group.add_argument("--check", action="store_true", help="write nothing; exit with 1 if the last predictions are not this model's")
     group.add_argument("--add", metavar="TITLE", help="keep what the last model said, and add this one under a title")
-    given = parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
     recorded = Predictions(device=H200.name, models=[])
     if PREDICTIONS.is_file():
         recorded = Predictions.load(PREDICTIONS)
-    elif given.add is None:
+    elif options.add is None:
         parser.error(f"there is no {PREDICTIONS}: the first model takes --add")
     now = predict()
-    if given.check:
+    if options.check:
         return int(now != recorded.models[-1].predictions)
-    title = given.add or recorded.models.pop().title
+    title = options.add or recorded.models.pop().title
     recorded.models.append(Model(title=title, date=datetime.now(UTC).date().isoformat(), predictions=now))
     PREDICTIONS.write_text(lay_out(recorded.model_dump()), "utf-8", newline="\n")
     return 0

@@ -33,12 +33,12 @@ FIRST_AT_ONCE = 6
 
 def order_by_priority(cases: Iterable[Case]) -> list[Case]:
     """The cases by importance: the first layers, the operators in FLOAT16, other layers, the operators in FLOAT32, all others."""
-    given = list(cases)
-    first = [case for name in FIRST_LAYERS for case in given if case.name == name]
-    operators = [case for case in given if isinstance(case.shape, LargeShape)]
+    unordered = list(cases)
+    first = [case for name in FIRST_LAYERS for case in unordered if case.name == name]
+    operators = [case for case in unordered if isinstance(case.shape, LargeShape)]
     half, float_ = ([case for case in operators if case.dtype == dtype] for dtype in ("FLOAT16", "FLOAT32"))
     leading = [*first[:FIRST_AT_ONCE], *half, *first[FIRST_AT_ONCE:], *float_]
-    return [*leading, *(case for case in given if case not in leading)]
+    return [*leading, *(case for case in unordered if case not in leading)]
 
 
 def every_case() -> Iterator[Case]:
@@ -55,9 +55,9 @@ def case_of(name: str) -> Case:
     Raises:
         DmlError: there is no such case.
     """
-    known = {case.name: case for case in every_case()}
-    if name not in known:
-        near = nearest(name, known)
+    cases_by_name = {case.name: case for case in every_case()}
+    if name not in cases_by_name:
+        near = nearest(name, cases_by_name)
         hint = f"did you mean {near!r}?" if near else f"such as {FIRST_LAYERS[0]!r}"
         raise DmlError(f"{name!r} is not a case, which is a shape's key, its type and its pass; {hint}")
-    return known[name]
+    return cases_by_name[name]

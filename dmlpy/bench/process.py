@@ -69,11 +69,11 @@ def in_time(compute: Callable[[], Result], until: float | None) -> Result:
 
     def put() -> None:
         try:
-            found = compute()
+            value = compute()
         except BaseException as error:
             results.put(partial(_raise, error))
         else:
-            results.put(lambda: found)
+            results.put(lambda: value)
 
     threading.Thread(target=put, daemon=True).start()
     try:

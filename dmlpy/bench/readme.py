@@ -54,22 +54,22 @@ def block(name: str, records: Path) -> str:
         return f"{missing} yet; `dmlpy bench {COMMANDS.get(name, '')}--save {FOLDER}/{name}.json` makes the record.\n"
     record = Record.load(path)
     operators, layers = report.parts(record)
-    found = [*(_layers(layers, name) if layers.runs else []), *(_operators(operators) if operators.runs else [])]
+    paragraphs = [*(_layers(layers, name) if layers.runs else []), *(_operators(operators) if operators.runs else [])]
     if record.device.get("kind") == "cuda":
-        found.insert(0, "\n".join(f"- {line}" for line in tables.conditions(record)))
+        paragraphs.insert(0, "\n".join(f"- {line}" for line in tables.conditions(record)))
     if record.left_out:
-        found.append(f"Left out: {', '.join(record.left_out)}.")
-    return "\n\n".join(found) + "\n"
+        paragraphs.append(f"Left out: {', '.join(record.left_out)}.")
+    return "\n\n".join(paragraphs) + "\n"
 
 
 def _layers(record: Record, name: str) -> list[str]:
     """The paragraphs about layers and normalizations."""
-    found = [f"{_where(record)} {EXPLAINED}", tables.markdown(record)]
+    paragraphs = [f"{_where(record)} {EXPLAINED}", tables.markdown(record)]
     if memory := tables.memory_markdown(record):
-        found.append(memory)
+        paragraphs.append(memory)
     if picture.lines(record):
-        found.append(f"![The time of each library relative to dmlpy's, a line for each shape and pass]({RECORDS.name}/{name}.svg)")
-    return found
+        paragraphs.append(f"![The time of each library relative to dmlpy's, a line for each shape and pass]({RECORDS.name}/{name}.svg)")
+    return paragraphs
 
 
 def _operators(record: Record) -> list[str]:
@@ -106,12 +106,12 @@ def _rounds(record: Record) -> int:
 
 def _where(record: Record) -> str:
     names = {"numpy": "NumPy", "cupy": "CuPy"}
-    own = " and ".join(f"{name} {record.versions[key]}" for key, name in names.items() if key in record.versions)
+    own_versions = " and ".join(f"{name} {record.versions[key]}" for key, name in names.items() if key in record.versions)
     if record.device.get("kind") == "cuda":
-        return f"{record.device_name}, {record.date[:10]}, dmlpy with {own}."
+        return f"{record.device_name}, {record.date[:10]}, dmlpy with {own_versions}."
     threads, loops = record.host.threads, record.host.busy_loops
     load = f", with {plural(loops, 'CPU-bound background process')}" if loops else ""
-    where = f"{record.device_name}, {threads} thread{'s' * (threads > 1)}{load}, {record.date[:10]}, dmlpy with {own}."
+    where = f"{record.device_name}, {threads} thread{'s' * (threads > 1)}{load}, {record.date[:10]}, dmlpy with {own_versions}."
     return " ".join(filter(None, [where, tables.isa_text(record)]))
 
 
@@ -121,15 +121,15 @@ def rewritten(text: str, records: Path) -> str:
     Raises:
         ValueError: A block is not closed, or there is none.
     """
-    opened, found = text.count(START), list(BLOCK.finditer(text))
-    if not found or opened != len(found) or any(START in block["text"] for block in found):
+    opened, blocks = text.count(START), list(BLOCK.finditer(text))
+    if not blocks or opened != len(blocks) or any(START in block["text"] for block in blocks):
         raise ValueError(
-            f"there are {opened} lines {START}NAME --> and {len(found)} blocks that begin so and that a line <!-- end --> ends"
+            f"there are {opened} lines {START}NAME --> and {len(blocks)} blocks that begin so and that a line <!-- end --> ends"
         )
 
-    def replaced(found: re.Match[str]) -> str:
-        inside = goals(found["name"], records) if found["goals"] else block(found["name"], records)
-        return f"{found['start']}\n{inside}<!-- end -->"
+    def replaced(match: re.Match[str]) -> str:
+        inside = goals(match["name"], records) if match["goals"] else block(match["name"], records)
+        return f"{match['start']}\n{inside}<!-- end -->"
 
     return BLOCK.sub(replaced, text)
 
@@ -137,9 +137,9 @@ def rewritten(text: str, records: Path) -> str:
 def stale_pictures(text: str, records: Path) -> list[Path]:
     """The records shown in the text whose picture is missing or was drawn from another record."""
     stale = []
-    for found in BLOCK.finditer(text):
-        path = records / f"{found['name']}.json"
-        if found["name"] != predictions.NAME and not found["goals"] and path.is_file() and picture.lines(Record.load(path)):
+    for match in BLOCK.finditer(text):
+        path = records / f"{match['name']}.json"
+        if match["name"] != predictions.NAME and not match["goals"] and path.is_file() and picture.lines(Record.load(path)):
             drawn = path.with_suffix(".svg")
             if not drawn.is_file() or picture.hash_in(drawn.read_text("utf-8")) != picture.record_hash(path):
                 stale.append(path)
@@ -153,16 +153,16 @@ def main(arguments: list[str] | None = None) -> int:
     )
     parser.add_argument("files", nargs="*", type=Path, default=READMES, metavar="FILE")
     parser.add_argument("--check", action="store_true", help="write nothing; exit with 1 if something is out of date")
-    given = parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
     current = True
-    for path in given.files:
+    for path in options.files:
         if not path.is_file():
             parser.error(f"there is no file {path}")
         try:
-            current &= _update(path, write=not given.check)
+            current &= _update(path, write=not options.check)
         except ValueError as error:
             parser.error(f"{path}: {error}")
-    return int(given.check and not current)
+    return int(options.check and not current)
 
 
 def _update(path: Path, *, write: bool) -> bool:

@@ -189,7 +189,7 @@ def floor_us(runs: Iterable[Measurement]) -> float | None:
 
     Records that were made before rates were measured several times have rooflines above some times.
     """
-    found = [run for run in runs if run.status == "ok"]
-    floors = [run.floor_us for run in found if run.floor_us is not None]
-    times = [us for run in found for us in (run.least_us, run.median_us) if us is not None]
+    finished = [run for run in runs if run.status == "ok"]
+    floors = [run.floor_us for run in finished if run.floor_us is not None]
+    times = [us for run in finished for us in (run.least_us, run.median_us) if us is not None]
     return min([*floors, *times]) if floors else None

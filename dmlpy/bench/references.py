@@ -177,9 +177,9 @@ def main(arguments: list[str] | None = None) -> int:
     )
     parser.add_argument("file", type=Path, metavar="FILE")
     parser.add_argument("cases", nargs="*", metavar="CASE")
-    given = parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
     try:
-        write(given.file, [case_of(name) for name in given.cases or FIRST_LAYERS])
+        write(options.file, [case_of(name) for name in options.cases or FIRST_LAYERS])
     except DmlError as error:
         print(error, file=sys.stderr)
         return 1

@@ -413,10 +413,10 @@ def select(patterns: Sequence[str], memory_kind: str) -> list[Shape]:
         return [shape for shape in SHAPES.values() if shape.suite in DEFAULT_SUITES[memory_kind]]
     chosen: set[str] = set()
     for pattern in patterns:
-        found = fnmatch.filter(SHAPES, pattern)
-        if not found:
+        matching = fnmatch.filter(SHAPES, pattern)
+        if not matching:
             near = nearest(pattern, SHAPES)
             hint = f"did you mean {near!r}?" if near else "dmlpy bench --list shows all"
             raise ValueError(f"no shape's key matches {pattern!r}; {hint}")
-        chosen.update(found)
+        chosen.update(matching)
     return [shape for key, shape in SHAPES.items() if key in chosen]

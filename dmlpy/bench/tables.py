@@ -56,43 +56,43 @@ class Row:
 
         The words after the first, which name a peer's kernels, are ignored.
         """
-        found = [run for (subject, _), run in self.runs.items() if subject == OWN and run.status == "ok"]
-        same = [run for run in found if run.mode == mode.partition(" ")[0]]
-        return same[0] if same else found[0] if len(found) == 1 else None
+        own_runs = [run for (subject, _), run in self.runs.items() if subject == OWN and run.status == "ok"]
+        same = [run for run in own_runs if run.mode == mode.partition(" ")[0]]
+        return same[0] if same else own_runs[0] if len(own_runs) == 1 else None
 
     def ratio(self, column: Column) -> float | None:
         """A peer's median over dmlpy's; None for dmlpy itself, and if either has no time."""
-        run, own = self.runs.get(column), self.own(column[1])
-        if column[0] == OWN or run is None or own is None or run.median_us is None or own.median_us is None:
+        run, own_run = self.runs.get(column), self.own(column[1])
+        if column[0] == OWN or run is None or own_run is None or run.median_us is None or own_run.median_us is None:
             return None
-        return run.median_us / own.median_us
+        return run.median_us / own_run.median_us
 
     def over_floor(self) -> float | None:
         """dmlpy's least median over the roofline."""
-        found = [run for (subject, _), run in self.runs.items() if subject == OWN]
-        medians = [run.median_us for run in found if run.median_us is not None]
+        own_runs = [run for (subject, _), run in self.runs.items() if subject == OWN]
+        medians = [run.median_us for run in own_runs if run.median_us is not None]
         floor = floor_us(self.runs.values())
         return min(medians) / floor if medians and floor else None
 
     def over_estimate(self) -> float | None:
         """dmlpy's least median over its cost model's prediction."""
-        found = [run for (subject, _), run in self.runs.items() if subject == OWN and run.estimate_us is not None]
-        ratios = [run.median_us / run.estimate_us for run in found if run.median_us is not None and run.estimate_us]
+        own_runs = [run for (subject, _), run in self.runs.items() if subject == OWN and run.estimate_us is not None]
+        ratios = [run.median_us / run.estimate_us for run in own_runs if run.median_us is not None and run.estimate_us]
         return min(ratios, default=None)
 
 
 def rows(record: Record) -> list[Row]:
     """The rows of the table, in the order of the record's runs."""
-    found: dict[Work, dict[Column, Measurement]] = {}
+    runs_of: dict[Work, dict[Column, Measurement]] = {}
     for run in record.runs:
-        found.setdefault((run.shape, run.pass_, run.dtype), {})[run.subject, run.mode] = run
-    return [Row(work, runs) for work, runs in found.items()]
+        runs_of.setdefault((run.shape, run.pass_, run.dtype), {})[run.subject, run.mode] = run
+    return [Row(work, runs) for work, runs in runs_of.items()]
 
 
 def columns(record: Record) -> list[Column]:
     """The columns, dmlpy's first. A library absent from every run for the same reason appears in `reasons` only."""
-    found = dict.fromkeys((run.subject, run.mode) for run in record.runs)
-    shown = [column for column in found if column[0] == OWN or not _absent(record, column[0])]
+    every_column = dict.fromkeys((run.subject, run.mode) for run in record.runs)
+    shown = [column for column in every_column if column[0] == OWN or not _absent(record, column[0])]
     return sorted(shown, key=lambda column: column[0] != OWN)
 
 
@@ -156,16 +156,16 @@ def cell(row: Row, column: Column, notes: dict[str, int], *, brief: bool) -> str
 
 def _cells(record: Record, *, brief: bool = False) -> tuple[list[str], list[list[str]], list[str]]:
     """The headings, rows and notes. The type has a separate column if the record has more than one."""
-    found, shown, notes = rows(record), columns(record), dict[str, int]()
-    typed = len({row.work[2] for row in found}) > 1
+    table_rows, shown, notes = rows(record), columns(record), dict[str, int]()
+    typed = len({row.work[2] for row in table_rows}) > 1
     judged = {
         heading: judge
         for heading, judge in {"dmlpy over floor": Row.over_floor, "dmlpy over its model's estimate": Row.over_estimate}.items()
-        if any(judge(row) is not None for row in found)
+        if any(judge(row) is not None for row in table_rows)
     }
     head = ["shape", "pass", *(["type"] if typed else []), *headings(record), *judged]
     body = []
-    for row in found:
+    for row in table_rows:
         shape, which, dtype = row.work
         last = [f"{over:.1f}×" if (over := judge(row)) is not None else "" for judge in judged.values()]
         body.append([shape, which, *([dtype] if typed else []), *(cell(row, column, notes, brief=brief) for column in shown), *last])
@@ -205,10 +205,13 @@ def markdown(record: Record) -> str:
 
 def memory_markdown(record: Record) -> str:
     """The peak memory of training passes, for libraries that report it; empty if none does."""
-    found = [row for row in rows(record) if row.work[1] == "training"]
-    peaks = {column: [_peak(row, column) for row in found] for column in columns(record)}
+    training_rows = [row for row in rows(record) if row.work[1] == "training"]
+    peaks = {column: [_peak(row, column) for row in training_rows] for column in columns(record)}
     peaks = {column: paragraphs for column, paragraphs in peaks.items() if any(paragraphs)}
-    body = [[f"{shape}, {dtype}", *cells] for (shape, _, dtype), *cells in zip((row.work for row in found), *peaks.values(), strict=True)]
+    body = [
+        [f"{shape}, {dtype}", *cells]
+        for (shape, _, dtype), *cells in zip((row.work for row in training_rows), *peaks.values(), strict=True)
+    ]
     if not peaks:
         return ""
     names = dict(zip(columns(record), headings(record), strict=True))
@@ -226,9 +229,9 @@ def goals_text(record: Record) -> str:
 
     If it was also measured on one thread: in how many rows all threads take at most a tenth more.
     """
-    found = rows(record)
-    fastest = {row.work: beside for row in found if (beside := _beside_fastest(row, record.host.max_isa)) is not None}
-    alone = {row.work: (1 / ratio, ONE_THREAD) for row in found if (ratio := row.ratio((ONE_THREAD, "eager")))}
+    table_rows = rows(record)
+    fastest = {row.work: beside for row in table_rows if (beside := _beside_fastest(row, record.host.max_isa)) is not None}
+    alone = {row.work: (1 / ratio, ONE_THREAD) for row in table_rows if (ratio := row.ratio((ONE_THREAD, "eager")))}
     paragraphs = [
         _goal_text(fastest, 1.0, "rows with another library", "the time of the fastest of them"),
         _goal_text(
@@ -241,7 +244,7 @@ def goals_text(record: Record) -> str:
 def _goal_text(ratios: dict[Work, tuple[float, str]], most: float, which: str, goal: str) -> str:
     if not ratios:
         return ""
-    slower = sorted(((*found, work) for work, found in ratios.items() if found[0] > most), reverse=True)
+    slower = sorted(((*slowest, work) for work, slowest in ratios.items() if slowest[0] > most), reverse=True)
     paragraphs = f"In {len(ratios) - len(slower)} of the {len(ratios)} {which} dmlpy takes at most {goal}"
     return paragraphs + (f"; it takes more in {', '.join(map(_slower_text, slower))}." if slower else ".")
 
@@ -249,12 +252,12 @@ def _goal_text(ratios: dict[Work, tuple[float, str]], most: float, which: str, g
 def _beside_fastest(row: Row, max_isa: str | None) -> tuple[float, str] | None:
     """dmlpy's median over that of the fastest other library held to the same instructions, and its name; None if none has a time."""
     others = [column for column in row.runs if not column[0].startswith(OWN) and is_held(column[0], max_isa)]
-    found = [(1 / ratio, column[0]) for column in others if (ratio := row.ratio(column))]
-    return max(found, default=None)
+    ratios = [(1 / ratio, column[0]) for column in others if (ratio := row.ratio(column))]
+    return max(ratios, default=None)
 
 
-def _slower_text(found: tuple[float, str, Work]) -> str:
-    ratio, subject, (shape, which, dtype) = found
+def _slower_text(slowest: tuple[float, str, Work]) -> str:
+    ratio, subject, (shape, which, dtype) = slowest
     return f"{shape} {which} {dtype} ({ratio:.2f}× that of {NAMES.get(subject, subject)})"
 
 
@@ -267,7 +270,7 @@ def conditions(record: Record) -> list[str]:
     rates = [f"a copy of 1 GiB: {machine.copy_gb_s / 1e3:.2f} TB/s read and written"] if machine.copy_gb_s is not None else []
     rates += [f"a product of {product}: {rate / 1e3:.0f} TFLOP/s" for product, rate in machine.gemm_gflops.items()]
     starts = [f"{launches.NAMES.get(name, name)}: {us:.2f} µs" for name, us in machine.launch_us.items()]
-    return [*paragraphs, *("; ".join(found) for found in (rates, starts) if found)]
+    return [*paragraphs, *("; ".join(parts) for parts in (rates, starts) if parts)]
 
 
 def listing(shapes: Sequence[Shape]) -> Table:

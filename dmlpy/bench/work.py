@@ -121,8 +121,8 @@ class OperatorWork(Work):
     def placed(self) -> dict[str, Array]:
         """The inputs by place: `input_tensors[0]` is the first of an array of tensors."""
         slots = [slot for slot in self.desc.input_slots() if slot.tensor is not None]
-        found = {slot.place: (slot.index, self.arrays[slot.field.name]) for slot in slots}
-        return {place: value if index is None else value[index] for place, (index, value) in found.items()}
+        values = {slot.place: (slot.index, self.arrays[slot.field.name]) for slot in slots}
+        return {place: value if index is None else value[index] for place, (index, value) in values.items()}
 
     def reference(self) -> dict[str, Array]:
         results = reference(self.desc, self.placed()).as_dict()
@@ -134,9 +134,9 @@ class OperatorWork(Work):
         sizes = next(slot.tensor.sizes for slot in self.desc.output_slots() if slot.place == place and slot.tensor is not None)
         if array.size == prod(sizes):
             return array.reshape(sizes)
-        found = np.zeros(sizes, array.dtype)
-        found[: len(array)] = array
-        return found
+        padded = np.zeros(sizes, array.dtype)
+        padded[: len(array)] = array
+        return padded
 
     def compared(self, subject: str, reference: Mapping[str, Array]) -> Mapping[str, Array]:
         return {place: array for place, array in reference.items() if place not in self.operator_case.lacking.get(subject, ())}
@@ -159,10 +159,10 @@ class LargeWork(Work):
         return self.operator_case.arrays(self.case.dtype)
 
     def reference(self) -> dict[str, Array]:
-        found: dict[str, Array] = reference(
+        results: dict[str, Array] = reference(
             self.operator_case.sampled_desc(self.case.dtype), self.operator_case.sampled(self.arrays())
         ).as_dict()
-        return found
+        return results
 
     def select(self, results: Mapping[str, Array]) -> dict[str, Array]:
         return self.operator_case.sampled(results)
@@ -221,14 +221,14 @@ class SampledWork(Work):
         return np.random.default_rng([_SEED, role, number, index]).standard_normal(tuple(sizes), np.float32)
 
 
-def relative_error(found: Mapping[str, Array], expected: Mapping[str, Array]) -> tuple[float, str]:
+def relative_error(results: Mapping[str, Array], expected: Mapping[str, Array]) -> tuple[float, str]:
     """The largest norm of an error relative to the result's norm, and the name of that result.
 
     The error of missing, wrongly sized or non-finite results is infinite.
     """
     errors = {}
     for name, wanted in expected.items():
-        got = found.get(name)
+        got = results.get(name)
         if got is None or got.shape != wanted.shape or not np.isfinite(got).all():
             return float("inf"), name
         error, size = np.linalg.norm(got.astype(np.float64) - wanted), np.linalg.norm(wanted)
@@ -288,9 +288,9 @@ class RecurrentWork(SampledWork):
         descs: list[Any] = shape.descs(self.case.which, self.case.dtype)
         parameters = self.parameters()
         x = np.stack([self._normal(_INPUT, 0, sample, (shape.steps, layers[0].input_size)) for sample in self.chosen], axis=1)
-        given: list[dict[str, Array]] = []
+        layer_inputs: list[dict[str, Array]] = []
         kept: list[dict[str, Array]] = []
-        found: dict[str, Array] = {}
+        results: dict[str, Array] = {}
         flowing = x.astype(self.dtype).astype(np.float64)
         for number, layer in enumerate(layers):
             inputs = {"input_tensor": flowing[None], **self.initial_fields(layer, len(self.chosen))}
@@ -298,25 +298,28 @@ class RecurrentWork(SampledWork):
             if shape.ragged:
                 inputs["sequence_lengths_tensor"] = self.lengths()[self.chosen].astype(np.uint32).reshape(1, 1, 1, -1)
             outputs = reference(descs[number], inputs).as_dict()
-            given.append(inputs)
+            layer_inputs.append(inputs)
             kept.append(outputs)
             flowing = outputs["output_sequence_tensor"].transpose(0, 2, 1, 3).reshape(shape.steps, len(self.chosen), layer.output_size)
-            found[f"h{number}"] = outputs["output_single_tensor"][0]
+            results[f"h{number}"] = outputs["output_single_tensor"][0]
             if layer.cell == "LSTM":
-                found[f"c{number}"] = outputs["output_cell_single_tensor"][0]
-        found["y"] = flowing
+                results[f"c{number}"] = outputs["output_cell_single_tensor"][0]
+        results["y"] = flowing
         if self.case.trains:
             flowing = self.upstream(checked=True)[:, self.chosen].astype(np.float64)
             for number, layer in reversed(list(enumerate(layers))):
                 desc = upstream_of_y_alone(descs[2 * len(layers) - 1 - number], descs[number])
                 upstream = flowing.reshape(shape.steps, len(self.chosen), layer.directions, layer.state_size).transpose(0, 2, 1, 3)
-                arrays = given[number] | {"reserve_tensor": kept[number]["reserve_tensor"], "output_sequence_gradient_tensor": upstream}
+                arrays = layer_inputs[number] | {
+                    "reserve_tensor": kept[number]["reserve_tensor"],
+                    "output_sequence_gradient_tensor": upstream,
+                }
                 fields = {field.name for field in desc.inputs()}
                 gradients = reference(desc, {name: array for name, array in arrays.items() if name in fields}).as_dict()
-                found |= gradients_by_name(layer, gradients, number)
+                results |= gradients_by_name(layer, gradients, number)
                 flowing = gradients["input_gradient_tensor"][0]
-            found["dx"] = flowing
-        return found
+            results["dx"] = flowing
+        return results
 
     def initial_fields(self, layer: LayerShape, batch: int) -> dict[str, Array]:
         """Zero states by field of an operator."""
@@ -347,18 +350,18 @@ def parameter_fields(layer: LayerShape, parameters: Mapping[str, Array], number:
 
 def gradients_by_name(layer: LayerShape, fields: Mapping[str, Array], number: int) -> dict[str, Array]:
     """Renames the gradients of a layer's parameters and initial states from an operator's fields to the names used here."""
-    found = {}
+    gradients_of = {}
     for name, field in _FIELDS.items():
         array = fields.get(f"{field}_gradient_tensor")
         if array is not None:
             array = array.reshape(layer.directions, 2, -1) if name == "b" else array[0]
             if name != "p":
                 array = reorder(array, layer.cell, GateOrder.DIRECTML, GateOrder.CUDNN, axis=2 if name == "b" else 1)
-            found[f"d{name}{number}"] = array
+            gradients_of[f"d{name}{number}"] = array
     for name, field in (("h", "hidden_init"), ("c", "cell_mem_init")):
         if f"{field}_gradient_tensor" in fields:
-            found[f"d{name}{number}"] = fields[f"{field}_gradient_tensor"][0]
-    return found
+            gradients_of[f"d{name}{number}"] = fields[f"{field}_gradient_tensor"][0]
+    return gradients_of
 
 
 class BatchNormWork(SampledWork):
@@ -412,10 +415,10 @@ class BatchNormWork(SampledWork):
         centred = x - total(x) / count
         deviation = np.sqrt(total(centred * centred) / count + self.EPSILON)
         normalized = centred / deviation
-        found = {"y": scale * normalized + offset}
+        results = {"y": scale * normalized + offset}
         if self.case.trains:
             dy = chosen(_UPSTREAM)
             d_offset, d_scale = total(dy), total(dy * normalized)
-            found["dx"] = scale / deviation * (dy - d_offset / count - normalized * d_scale / count)
-            found |= {"dscale": d_scale.ravel(), "doffset": d_offset.ravel()}
-        return found
+            results["dx"] = scale / deviation * (dy - d_offset / count - normalized * d_scale / count)
+            results |= {"dscale": d_scale.ravel(), "doffset": d_offset.ravel()}
+        return results

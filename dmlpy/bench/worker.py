@@ -51,15 +51,15 @@ class Session:
         """Imports a library, `module:class`. Returns its versions and instructions, and whether it may open a second case."""
         module, _, name = target.partition(":")
         self._library = getattr(import_module(module), name)(device, threads)
-        found = {"versions": self.library.versions(), "reusable": self.library.reusable}
-        return found | {"instruction_set": self.library.instruction_set(), "device": self.library.device_facts()}
+        facts = {"versions": self.library.versions(), "reusable": self.library.reusable}
+        return facts | {"instruction_set": self.library.instruction_set(), "device": self.library.device_facts()}
 
     def open(self, case: Case) -> dict[str, Any]:
         """Builds a case in every mode and runs each once. Returns plan and peak memory by mode, or the reason why a mode is missing."""
         if self._work is not None:
             self.release()
         self._work = case.work()
-        found: dict[str, Any] = {}
+        outcomes: dict[str, Any] = {}
         for mode in self.library.modes(self._work):
             try:
                 self._runners[mode] = runner = self.library.build(self._work, mode)
@@ -67,13 +67,13 @@ class Session:
                 peak = self.library.peak_bytes()
                 model = {name: getattr(runner, name) for name in MODELLED}
                 sets = runner.sets or self.library.sets
-                found[mode] = {"plan": list(runner.plan), "packs": runner.packs, "peak_bytes": peak, "sets": sets, **model}
+                outcomes[mode] = {"plan": list(runner.plan), "packs": runner.packs, "peak_bytes": peak, "sets": sets, **model}
             except UnsupportedError as error:
-                found[mode] = {"absent": str(error)}
+                outcomes[mode] = {"absent": str(error)}
             except Exception as error:  # one mode's failure is reported, and the others are still measured
                 traceback.print_exc()
-                found[mode] = {"failed": describe_error(error)}
-        return found
+                outcomes[mode] = {"failed": describe_error(error)}
+        return outcomes
 
     def release(self) -> None:
         """Frees all memory of the last case."""

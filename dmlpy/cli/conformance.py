@@ -63,7 +63,7 @@ def conformance(
         if check_record is not None:
             record = directml_records.read(check_record)
         else:
-            record = command.run(chosen, lambda found: write_bytes(output, found.to_json().encode()), warn)
+            record = command.run(chosen, lambda record: write_bytes(output, record.to_json().encode()), warn)
         if not command.is_clean(record):
             show(command.differences_table(record))
         typer.echo(command.summary(record))

@@ -22,14 +22,14 @@ def reported() -> Iterator[None]:
         seen.append(number)
         raise KeyboardInterrupt
 
-    found = signal.getsignal(signal.SIGINT)
+    previous = signal.getsignal(signal.SIGINT)
     try:
         try:
-            if found in (signal.default_int_handler, interrupts.end):  # else whoever started the process ignores it, as `nohup` does
+            if previous in (signal.default_int_handler, interrupts.end):  # else whoever started the process ignores it, as `nohup` does
                 signal.signal(signal.SIGINT, interrupt)
             yield
         finally:
-            signal.signal(signal.SIGINT, found)
+            signal.signal(signal.SIGINT, previous)
     except BaseException as error:
         is_success = isinstance(error, SystemExit) and not error.code
         # typer makes it a status without a line, extension modules an ImportError.

@@ -34,10 +34,10 @@ class ModelsAreRun(TyperGroup):
     """Suggests the right command when a file is given in a command's place."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        given = args[0]
-        if given not in self.commands and (Path(given).suffix.lower() in (".json", ".jsonc", ".bin", ".onnx") or os.path.isfile(given)):
-            run = "onnx run" if Path(given).suffix.lower() == ".onnx" else "run"
-            ctx.fail(f"{given!r} is not a command: did you mean dmlpy {run} {given}? dmlpy check {given} checks it")
+        name = args[0]
+        if name not in self.commands and (Path(name).suffix.lower() in (".json", ".jsonc", ".bin", ".onnx") or os.path.isfile(name)):
+            run = "onnx run" if Path(name).suffix.lower() == ".onnx" else "run"
+            ctx.fail(f"{name!r} is not a command: did you mean dmlpy {run} {name}? dmlpy check {name} checks it")
         return super().resolve_command(ctx, args)
 
 
@@ -205,20 +205,20 @@ def run(
 
         if queue_type is not None:
             warn(f"warning: --queue_type {queue_type} is ignored: command queues belong to Direct3D")
-        level, found = parse_level(feature_level), _device(device, adapter)
+        level, chosen = parse_level(feature_level), _device(device, adapter)
         onnx_options = _onnx_options(free_names or [], free_denotations or [], shapes or [])
     with report_errors():
         loaded = load(path, Folders.of(path, input_path, output_path), level, onnx_options)
         for warning in loaded.warnings:
             warn("\n".join(f"{warning.severity}: {text}" for text in warning.sentences(str(path))))
-        typer.echo(f"Running on '{found.describe()['name']}'")
+        typer.echo(f"Running on '{chosen.describe()['name']}'")
         options = RunOptions(
             *(iterations, repeat, milliseconds, interval, warmup, verbosity, max_gpu_samples),
             debug=debug,
             print_commands=print_commands,
             profile=profile or trace is not None,
         )
-        profiles = run_model(loaded, found, options, level, inform=typer.echo, warn=lambda text: warn(f"warning: {text}"))
+        profiles = run_model(loaded, chosen, options, level, inform=typer.echo, warn=lambda text: warn(f"warning: {text}"))
         if trace is not None:
             write_trace(trace, profiles)
 
@@ -240,8 +240,8 @@ def _onnx_options(free_names: list[str], free_denotations: list[str], shapes: li
     from dmlpy.dxdispatch.onnx_dispatchables import OnnxOptions, parse_shapes
 
     names, denotations = (
-        {name: size for name, (size,) in parse_shapes(option, given, single=True).items()}
-        for option, given in (("--onnx_free_dim_name_override", free_names), ("--onnx_free_dim_denotation_override", free_denotations))
+        {name: size for name, (size,) in parse_shapes(option, values, single=True).items()}
+        for option, values in (("--onnx_free_dim_name_override", free_names), ("--onnx_free_dim_denotation_override", free_denotations))
     )
     return OnnxOptions(names, denotations, parse_shapes("--binding_shape", shapes))
 
@@ -353,9 +353,9 @@ def explain(
             _print_explanation(explanations.explain(operator, feature_level))
 
 
-def _print_explanation(found: Explanation) -> None:
+def _print_explanation(explanation: Explanation) -> None:
     """Prints an operator's explanation: tables in colour on a terminal."""
-    for part in found.parts():
+    for part in explanation.parts():
         if isinstance(part, str):
             typer.echo(part)
         else:
@@ -376,11 +376,11 @@ def ops(
 
     with report_errors(2):
         level = None if feature_level is None else parse_level(feature_level)
-        found = catalog.operators(family=family, feature_level=level)
+        entries = catalog.operators(family=family, feature_level=level)
         if as_json:
-            typer.echo(json.dumps([entry.to_dict() for entry in found], indent=2))
+            typer.echo(json.dumps([entry.to_dict() for entry in entries], indent=2))
         else:
-            show(catalog.operators_table(found))
+            show(catalog.operators_table(entries))
 
 
 @app.command()
@@ -394,13 +394,13 @@ def levels(
 
     with report_errors(2):
         wanted = None if level is None else parse_named_level(level)
-        found = [item for item in catalog.levels() if wanted in (None, item.level)]
+        chosen = [item for item in catalog.levels() if wanted in (None, item.level)]
         if as_json:
-            typer.echo(json.dumps([item.to_dict() for item in found], indent=2))
+            typer.echo(json.dumps([item.to_dict() for item in chosen], indent=2))
         elif wanted is None:
-            show(catalog.levels_table(found))
+            show(catalog.levels_table(chosen))
         else:
-            typer.echo(found[0].text())
+            typer.echo(chosen[0].text())
 
 
 @app.command()
@@ -452,8 +452,8 @@ def warmup(
 
             place = offline_device(target)
     with report_errors():
-        found = list(work.warm_up([name.lower() for name in names or ()], device=place, dtype=dtype.upper(), training=training))
-        show(work.warmed_table(found, place))
+        warmed = list(work.warm_up([name.lower() for name in names or ()], device=place, dtype=dtype.upper(), training=training))
+        show(work.warmed_table(warmed, place))
         typer.echo(work.place())
         if output is not None:
             typer.echo(work.pack(place, output))
@@ -474,8 +474,8 @@ def info(as_json: JsonOption = False) -> None:
     from dmlpy.info import info as look
 
     with report_errors():
-        found = look()
-        typer.echo(json.dumps(found.as_dict(), indent=2) if as_json else "\n".join(found.lines()))
+        details = look()
+        typer.echo(json.dumps(details.as_dict(), indent=2) if as_json else "\n".join(details.lines()))
 
 
 app.command()(bench)

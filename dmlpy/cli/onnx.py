@@ -63,11 +63,11 @@ def check(
     whose: Like = "onnxruntime" if like == "onnxruntime" else "dmlpy"
     chosen = Format.JSON if as_json else Format(output_format)
     with report_errors(2):
-        level, known = parse_level(feature_level), onnx_models.parse_sizes(sizes or [])
+        level, sizes_by_name = parse_level(feature_level), onnx_models.parse_sizes(sizes or [])
         allowed = onnx_models.parse_limits(limits or [])
-        outcomes = [onnx_models.check_onnx(file, level, known, whose, allowed) for file in files]
-        if html is not None and (found := outcomes[0][1]) is not None:
-            _write_page(html, found.to_html())
+        outcomes = [onnx_models.check_onnx(file, level, sizes_by_name, whose, allowed) for file in files]
+        if html is not None and (support := outcomes[0][1]) is not None:
+            _write_page(html, support.to_html())
         if chosen is Format.TEXT:
             for outcome, report in outcomes:
                 if report is None:
@@ -107,17 +107,17 @@ def run(
     from dmlpy.cli.onnx_models import parse_limits, parse_sizes, run_onnx
     from dmlpy.validation.checking import parse_level
 
-    given: dict[str, Path] = {}
+    input_files: dict[str, Path] = {}
     for text in inputs or []:
         name, equals, file = text.partition("=")
         if not equals or not name or not file:
             raise typer.BadParameter(f"--input is NAME=FILE.npy, not {text!r}")
-        given[name] = Path(file)
+        input_files[name] = Path(file)
     with report_errors(2):
-        found = dmlpy.device(device)
-        level, known, allowed = parse_level(feature_level), parse_sizes(sizes or []), parse_limits(limits or [])
+        place = dmlpy.device(device)
+        level, sizes_by_name, allowed = parse_level(feature_level), parse_sizes(sizes or []), parse_limits(limits or [])
     with report_errors():
-        measured = run_onnx(model, given, output, found, level, known, tell, allowed, profile=profile or trace is not None)
+        measured = run_onnx(model, input_files, output, place, level, sizes_by_name, tell, allowed, profile=profile or trace is not None)
         if measured is not None:
             tell(f"\n{measured}")
             if trace is not None:

@@ -53,16 +53,16 @@ def check_onnx(
     from dmlpy import onnx  # needs the package onnx
 
     try:
-        found = onnx.load(path, sizes=sizes, limits=limits).report(level, like=like)
+        report = onnx.load(path, sizes=sizes, limits=limits).report(level, like=like)
     except DescError as error:
         # A file has one code here, whatever its kind.
         problems = tuple(
             replace(problem, code="file.unreadable", path="file") if problem.code == "onnx.file" else problem for problem in error.problems
         )
         return Report(path, None if is_unreadable(problems) else "ONNX model", level, None, (Finding("", problems),)), None
-    findings = tuple(Finding(f"node {node.name!r} ({node.op_type})", node.problems) for node in found.fallbacks)
-    wrong = (Finding("", found.contradicted, severity="warning"),) if found.contradicted else ()
-    return Report(path, "ONNX model", level, None if findings else found.lowest_level, findings, wrong), found
+    findings = tuple(Finding(f"node {node.name!r} ({node.op_type})", node.problems) for node in report.fallbacks)
+    wrong = (Finding("", report.contradicted, severity="warning"),) if report.contradicted else ()
+    return Report(path, "ONNX model", level, None if findings else report.lowest_level, findings, wrong), report
 
 
 def as_json(outcomes: Sequence[tuple[Report, ModelReport | None]]) -> str:
@@ -77,15 +77,15 @@ def parse_sizes(texts: Sequence[str]) -> dict[str, int | Sequence[int]]:
     Raises:
         DescError: a text is neither.
     """
-    found: dict[str, int | Sequence[int]] = {}
+    parsed: dict[str, int | Sequence[int]] = {}
     for line in texts:
         name, equals, value = line.rpartition("=")
         if not equals or not name or re.fullmatch(r"\d{1,18}(,\d{1,18})*,?", value, re.ASCII) is None:
             expected = "a symbol with its size, or an input with all of them: batch=1, x=1,3,224,224"
             raise DescError("--size", [Problem("onnx.sizes", "--size", repr(line), expected)])
         numbers = [int(number) for number in value.split(",") if number]
-        found[name] = numbers[0] if "," not in value else numbers
-    return found
+        parsed[name] = numbers[0] if "," not in value else numbers
+    return parsed
 
 
 def parse_limits(texts: Sequence[str]) -> Limits:
@@ -96,17 +96,17 @@ def parse_limits(texts: Sequence[str]) -> Limits:
     """
     from dmlpy.onnx import Limits  # needs the package onnx
 
-    found: dict[str, int] = {}
-    known = [item.name for item in fields(Limits)]
+    parsed: dict[str, int] = {}
+    names = [item.name for item in fields(Limits)]
     for line in texts:
         name, _, value = line.partition("=")
-        if name not in known or re.fullmatch(r"\d{1,18}", value, re.ASCII) is None:
-            remedy = did_you_mean(name, known)
+        if name not in names or re.fullmatch(r"\d{1,18}", value, re.ASCII) is None:
+            remedy = did_you_mean(name, names)
             raise DescError(
-                "--limit", [Problem("onnx.limit", "--limit", repr(line), f"NAME=NUMBER, the name one of {', '.join(known)}", (), remedy)]
+                "--limit", [Problem("onnx.limit", "--limit", repr(line), f"NAME=NUMBER, the name one of {', '.join(names)}", (), remedy)]
             )
-        found[name] = int(value)
-    return Limits(**found)
+        parsed[name] = int(value)
+    return Limits(**parsed)
 
 
 def run_onnx(
@@ -151,15 +151,15 @@ def run_onnx(
     except BindError as error:
         raise BindError(error.subject, [_with_option(problem) for problem in error.problems]) from None
     taken: set[str] = set()
-    for name, found in results.items():
-        line = f"{name}: {_summary(found)}"
+    for name, result in results.items():
+        line = f"{name}: {_summary(result)}"
         if output is not None:
-            target = output / f"{_file_name(name, taken)}{'.npy' if isinstance(found, np.ndarray) else '.json'}"
+            target = output / f"{_file_name(name, taken)}{'.npy' if isinstance(result, np.ndarray) else '.json'}"
             try:
-                if isinstance(found, np.ndarray):
-                    write_npy(target, found)
+                if isinstance(result, np.ndarray):
+                    write_npy(target, result)
                 else:
-                    write_text(target, json.dumps(found, default=_listed_array) + "\n")
+                    write_text(target, json.dumps(result, default=_listed_array) + "\n")
             except (OSError, ValueError) as error:
                 raise DeviceError(f"{target} cannot be written: {error}") from error
             line += f" in {target}"
@@ -167,13 +167,13 @@ def run_onnx(
     return compiled.profile(arrays) if profile else None
 
 
-def _summary(found: Any) -> str:
+def _summary(result: Any) -> str:
     """The type and sizes of an output: an array, or a sequence, an optional or a map, which are lists, None and dicts."""
-    if isinstance(found, np.ndarray):
-        return f"{found.dtype} {list(found.shape)}"
-    if isinstance(found, list):
-        return f"a list of {len(found)}" + (f", the first {_summary(found[0])}" if found else "")
-    return f"a map of {len(found)} keys" if isinstance(found, dict) else str(found)
+    if isinstance(result, np.ndarray):
+        return f"{result.dtype} {list(result.shape)}"
+    if isinstance(result, list):
+        return f"a list of {len(result)}" + (f", the first {_summary(result[0])}" if result else "")
+    return f"a map of {len(result)} keys" if isinstance(result, dict) else str(result)
 
 
 def _listed_array(array: Any) -> Any:
@@ -196,8 +196,8 @@ def _read_inputs(files: Mapping[str, Path], model: Model) -> dict[str, Any]:
             arrays[name] = read_array(file, read_header(file, f"--input {name}"))
         except (OSError, MemoryError) as error:
             reason = (error.strerror or str(error)) if isinstance(error, OSError) else "more than fits into memory"
-            found = f"{file}: {reason}"
-            raise DescError("dmlpy onnx run", [Problem("file.unreadable", f"--input {name}", found, "a .npy file")]) from None
+            actual = f"{file}: {reason}"
+            raise DescError("dmlpy onnx run", [Problem("file.unreadable", f"--input {name}", actual, "a .npy file")]) from None
     return arrays
 
 
@@ -248,6 +248,6 @@ def _file_name(name: str, taken: set[str]) -> str:
     """A file name for a name of the model, which may contain slashes and other characters; it is added to those that are taken."""
     plain = re.sub(r"[^\w.-]", "_", name, flags=re.ASCII).lstrip(".")[:100] or "output"
     # Folders of some systems do not distinguish upper and lower case.
-    found = next(other for other in (plain, *(f"{plain}_{number}" for number in range(1, len(taken) + 1))) if other.lower() not in taken)
-    taken.add(found.lower())
-    return found
+    unused = next(other for other in (plain, *(f"{plain}_{number}" for number in range(1, len(taken) + 1))) if other.lower() not in taken)
+    taken.add(unused.lower())
+    return unused

@@ -95,8 +95,8 @@ def _warmed(work: str, on: Device, before: tuple[int, int], started: float, plan
         started: when it began.
         plan: the first line of a plan.
     """
-    compiled, found = (now - then for now, then in zip(_counts(on), before, strict=True))
-    outcome = [f"compiled {compiled}"] * (compiled > 0) + [f"found {found} on disk"] * (found > 0)
+    compiled, loaded = (now - then for now, then in zip(_counts(on), before, strict=True))
+    outcome = [f"compiled {compiled}"] * (compiled > 0) + [f"found {loaded} on disk"] * (loaded > 0)
     if not outcome:
         outcome = ["nothing more to compile" if on.memory_kind == "cuda" or plan == _COMPILED else plan]
     return Warmed(work, ", ".join(outcome), time.perf_counter() - started)
@@ -120,9 +120,9 @@ def _library(device: Device) -> KernelLibrary:
     return device.library
 
 
-def warmed_table(found: Sequence[Warmed], device: Device | str = "cpu") -> Table:
+def warmed_table(warmed: Sequence[Warmed], device: Device | str = "cpu") -> Table:
     """The results as a table."""
-    rows = tuple((item.work, item.outcome, f"{item.seconds:.2f} s") for item in found)
+    rows = tuple((item.work, item.outcome, f"{item.seconds:.2f} s") for item in warmed)
     on = find_device(device)
     name = f"device {on.name}" if on.memory_kind == "cpu" else f"{on.describe()['name']}"
     return Table(f"Kernels of the {name}", ("work", "kernels", "time"), rows)

@@ -36,38 +36,38 @@ LARGEST_RUN = 1 << 16
 def operator_classes(names: Iterable[str] = ()) -> list[type[OperatorDesc]]:
     """The classes of DirectML's operators with these short names, else of all of them; recurrent layers first."""
     wanted = {name.upper() for name in names}
-    found = [kind for kind in OPERATORS.values() if not kind.is_extension and (not wanted or kind.short_name() in wanted)]
-    return sorted(found, key=lambda kind: (kind.short_name() not in RECURRENT, kind.type_name))
+    classes = [kind for kind in OPERATORS.values() if not kind.is_extension and (not wanted or kind.short_name() in wanted)]
+    return sorted(classes, key=lambda kind: (kind.short_name() not in RECURRENT, kind.type_name))
 
 
 @cache
 def _of_evidence() -> dict[type[OperatorDesc], list[OperatorDesc]]:
     """The descs of the evidence by their operators."""
-    found: dict[type[OperatorDesc], list[OperatorDesc]] = {}
+    descs: dict[type[OperatorDesc], list[OperatorDesc]] = {}
     for data in evidence_descs():
         desc = OperatorDesc.from_dict(data)
-        found.setdefault(type(desc), []).append(desc)
-    return found
+        descs.setdefault(type(desc), []).append(desc)
+    return descs
 
 
 def cases(kind: type[OperatorDesc]) -> list[OperatorDesc]:
     """The descs of an operator to check, without duplicates; the sample comes first."""
-    found: dict[OperatorDesc, None] = {}
+    unique: dict[OperatorDesc, None] = {}
     for desc in (*_candidates(kind), *_of_evidence().get(kind, ())):
-        if desc not in found and _is_expressible(desc):
-            found[desc] = None
-    return list(found)
+        if desc not in unique and _is_expressible(desc):
+            unique[desc] = None
+    return list(unique)
 
 
 def runs(kind: type[OperatorDesc], level: FeatureLevel) -> list[OperatorDesc]:
     """The valid descs of an operator whose results are compared: samples of every type, recurrent layers, those of programs."""
-    found: dict[OperatorDesc, None] = {}
+    unique: dict[OperatorDesc, None] = {}
     layers = _layers(kind) if kind.short_name() in RECURRENT else ()
     for desc in (*_of_types(sample(kind)), *_modes(sample(kind)), *layers, *_of_evidence().get(kind, ())):
         small = sum(tensor.element_count for tensor in desc.tensors().values()) <= LARGEST_RUN
         if small and not check(desc, level):
-            found[desc] = None
-    return list(found)
+            unique[desc] = None
+    return list(unique)
 
 
 def _candidates(kind: type[OperatorDesc]) -> Iterator[OperatorDesc]:
@@ -161,10 +161,10 @@ def _layouts_of(tensor: TensorDesc) -> Iterator[TensorDesc]:
     sizes, packed = tensor.sizes, packed_strides(tensor.sizes)
     strides = [tuple(2 * stride for stride in packed), tuple(reversed(packed_strides(sizes[::-1]))), (1,) * len(sizes)]
     strides += [tuple(0 if axis == repeated else stride for axis, stride in enumerate(packed)) for repeated in range(len(sizes))]
-    yield from (tensor.replace(strides=given, total_tensor_size_in_bytes=None) for given in strides)
+    yield from (tensor.replace(strides=layout, total_tensor_size_in_bytes=None) for layout in strides)
     size = tensor.minimum_size_in_bytes
-    yield from (tensor.replace(total_tensor_size_in_bytes=given) for given in (size - 4, size - 1, size + 1, size + 4, 2**33) if given > 0)
-    yield from (tensor.replace(guaranteed_base_offset_alignment=given) for given in (1, 3, 16, 24, 256))
+    yield from (tensor.replace(total_tensor_size_in_bytes=total) for total in (size - 4, size - 1, size + 1, size + 4, 2**33) if total > 0)
+    yield from (tensor.replace(guaranteed_base_offset_alignment=alignment) for alignment in (1, 3, 16, 24, 256))
 
 
 def _modes(base: OperatorDesc) -> Iterator[OperatorDesc]:

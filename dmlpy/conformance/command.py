@@ -83,7 +83,7 @@ class _Run:
     worker: Worker
     runner: Worker | DxDispatch
     opened: Opened
-    found: dict[str, Findings] = field(default_factory=dict)
+    findings: dict[str, Findings] = field(default_factory=dict)
     levels: dict[str, LevelRecord] = field(default_factory=dict)
     accepted: dict[OperatorDesc, bool] = field(default_factory=dict)
     """The descs to check on devices of lower levels, each with whether the device of the highest level accepts it."""
@@ -114,9 +114,9 @@ class _Run:
         rng = np.random.default_rng(zlib.crc32(kind.type_name.encode()))  # a desc has the same inputs in every run
         for desc, findings in self._each(kind, self._runs(kind)):
             inputs = random_inputs(rng, desc)
-            given = [None if slot.tensor is None else to_bytes(slot.tensor, inputs[slot.place]) for slot in desc.input_slots()]
+            stored = [None if slot.tensor is None else to_bytes(slot.tensor, inputs[slot.place]) for slot in desc.input_slots()]
             try:
-                results = self._execute(desc, given)
+                results = self._execute(desc, stored)
             except EndedError as error:
                 findings.ended(desc, str(error), run=True)
             except StartError:
@@ -144,7 +144,7 @@ class _Run:
 
     def _each(self, kind: type[OperatorDesc], descs: list[OperatorDesc]) -> Iterator[tuple[OperatorDesc, Findings]]:
         """The descs with their operator's findings, until the time is over or the process ends again and again."""
-        findings = self.found.setdefault(kind.short_name(), Findings())
+        findings = self.findings.setdefault(kind.short_name(), Findings())
         endings, before = 0, self._endings
         for index, desc in enumerate(descs):
             if time.monotonic() > self.until or endings >= MOST_ENDINGS:
@@ -188,7 +188,7 @@ class _Run:
             results_by="pydirectml" if self.options.pydirectml else "dmlpy" if self.options.dxdispatch is None else "DxDispatch",
             endings=self._endings,
             levels=self.levels,
-            operators={name: findings.record() for name, findings in sorted(self.found.items())},
+            operators={name: findings.record() for name, findings in sorted(self.findings.items())},
         )
 
 
@@ -239,17 +239,17 @@ def _runner(options: ConformanceOptions, worker: Worker, level: FeatureLevel, en
 
 
 def _kinds(names: Sequence[str]) -> list[type[OperatorDesc]]:
-    found = [operator_class(name.upper()) for name in names]
-    if own := [kind.short_name() for kind in found if kind.is_extension]:
-        raise DmlError(f"DirectML has no {own[0]}: it is one of dmlpy's own operators")
-    return operator_classes(kind.short_name() for kind in found)
+    kinds = [operator_class(name.upper()) for name in names]
+    if extensions := [kind.short_name() for kind in kinds if kind.is_extension]:
+        raise DmlError(f"DirectML has no {extensions[0]}: it is one of dmlpy's own operators")
+    return operator_classes(kind.short_name() for kind in kinds)
 
 
 def _check_operators(started: _Run, kinds: Sequence[type[OperatorDesc]], more: Sequence[OperatorDesc], inform: Inform) -> None:
     if started.options.run:
         for kind in kinds:
             started.run_all(kind)
-        inform(f"{plural(sum(found.runs for found in started.found.values()), 'desc')} run")
+        inform(f"{plural(sum(operator_record.runs for operator_record in started.findings.values()), 'desc')} run")
     for index, kind in enumerate(kinds):
         started.check_all(kind, [desc for desc in more if isinstance(desc, kind)])
         if index % 20 == 19:
@@ -261,7 +261,7 @@ def _check_operators(started: _Run, kinds: Sequence[type[OperatorDesc]], more: S
 
 def _more(files: Sequence[Path]) -> list[OperatorDesc]:
     """The descs in JSON files: an array of them, or an object whose values are."""
-    found = []
+    descs = []
     for file in files:
         try:
             data = read_json(file.read_bytes(), str(file))
@@ -269,33 +269,35 @@ def _more(files: Sequence[Path]) -> list[OperatorDesc]:
             raise DmlError(str(file), [Problem("file.unreadable", "file", f"unreadable: {error.strerror}", "a file")]) from error
         for index, item in enumerate(data.values() if isinstance(data, Mapping) else data if isinstance(data, list) else [data]):
             try:
-                found.append(OperatorDesc.from_dict(item))
+                descs.append(OperatorDesc.from_dict(item))
             except DescError as error:
                 raise DmlError(f"{file}, desc {index}: {error}") from error
-    return found
+    return descs
 
 
 def is_clean(record: Record) -> bool:
     """Whether nothing differs; an answer to a desc that is undocumented is not a difference."""
-    return not any(difference.kind.is_disagreement for found in record.operators.values() for difference in found.differences)
+    return not any(
+        difference.kind.is_disagreement for operator_record in record.operators.values() for difference in operator_record.differences
+    )
 
 
 def differences_table(record: Record) -> Table:
     """A table with a line for each kind of difference."""
     rows = tuple(
         (name, difference.kind.value, difference.rule, str(difference.count))
-        for name, found in record.operators.items()
-        for difference in found.differences
+        for name, operator_record in record.operators.items()
+        for difference in operator_record.differences
     )
     return Table("Differences", ("operator", "difference", "rule", "descs"), rows)
 
 
 def summary(record: Record) -> str:
     """The figures of a record in two lines."""
-    found: list[OperatorRecord] = list(record.operators.values())
-    checked, runs = sum(each.checked for each in found), sum(each.runs for each in found)
-    agreed, same = sum(each.both_accept + each.both_refuse for each in found), sum(each.runs_agree for each in found)
+    operator_records: list[OperatorRecord] = list(record.operators.values())
+    checked, runs = sum(each.checked for each in operator_records), sum(each.runs for each in operator_records)
+    agreed, same = sum(each.both_accept + each.both_refuse for each in operator_records), sum(each.runs_agree for each in operator_records)
     return (
-        f"{plural(checked, 'desc')} of {plural(len(found), 'operator')}: both accept or both refuse {agreed}\n"
+        f"{plural(checked, 'desc')} of {plural(len(operator_records), 'operator')}: both accept or both refuse {agreed}\n"
         f"{plural(runs, 'desc')} run: {same} with the results of dmlpy.reference"
     )

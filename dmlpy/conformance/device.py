@@ -163,11 +163,11 @@ class Device:
             DmlError: there is none.
         """
         for level in reversed(FeatureLevel):  # one by one: an old DirectML may refuse a list with a level that it does not know
-            wanted, found = ctypes.c_int32(level), ctypes.c_int32()
+            wanted, highest = ctypes.c_int32(level), ctypes.c_int32()
             query = _LevelQuery(1, ctypes.addressof(wanted))
-            sizes = ctypes.sizeof(query), ctypes.sizeof(found)
-            arguments = (Feature.FEATURE_LEVELS, sizes[0], ctypes.byref(query), sizes[1], ctypes.byref(found))
-            if self.dml.call("CheckFeatureSupport", *arguments) == S_OK and found.value == level:
+            sizes = ctypes.sizeof(query), ctypes.sizeof(highest)
+            arguments = (Feature.FEATURE_LEVELS, sizes[0], ctypes.byref(query), sizes[1], ctypes.byref(highest))
+            if self.dml.call("CheckFeatureSupport", *arguments) == S_OK and highest.value == level:
                 return level
         raise DmlError("DirectML reports none of the feature levels that dmlpy knows")
 
@@ -181,16 +181,16 @@ class Device:
         struct = operator_struct(desc)
         try:
             with self.compile(struct) as compiled:
-                found = binding_properties(compiled)
+                properties = binding_properties(compiled)
         except HresultError as error:
             response = Verdict(hresult_name(error.result), error.call, messages=tuple(self._messages()))
         else:
             response = Verdict(
                 "S_OK",
                 "",
-                found.RequiredDescriptorCount,
-                found.TemporaryResourceSize,
-                found.PersistentResourceSize,
+                properties.RequiredDescriptorCount,
+                properties.TemporaryResourceSize,
+                properties.PersistentResourceSize,
                 tuple(self._messages()),
             )
         self.check_removed()
@@ -239,9 +239,9 @@ class Device:
 
 def binding_properties(dispatchable: ComObject) -> BindingPropertiesStruct:
     """The binding properties of a compiled operator or an initializer."""
-    found = BindingPropertiesStruct()
-    dispatchable.call("GetBindingProperties", ctypes.byref(found))
-    return found
+    properties = BindingPropertiesStruct()
+    dispatchable.call("GetBindingProperties", ctypes.byref(properties))
+    return properties
 
 
 def _enable_debug_layer(libraries: Libraries) -> None:
@@ -260,8 +260,8 @@ def _adapter(libraries: Libraries, *, hardware: bool) -> ComObject:
             try:
                 return factory.create(interfaces.ADAPTER, "EnumWarpAdapter")
             except HresultError as error:
-                found = hresult_name(error.result)
-                raise DmlError(f"Windows has no software adapter (WARP; {found}): use --hardware on a machine with a GPU") from error
+                result = hresult_name(error.result)
+                raise DmlError(f"Windows has no software adapter (WARP; {result}): use --hardware on a machine with a GPU") from error
         place = POINTER()
         hresult = factory.call("EnumAdapters1", 0, ctypes.byref(place))
         if hresult != S_OK:
@@ -270,6 +270,6 @@ def _adapter(libraries: Libraries, *, hardware: bool) -> ComObject:
 
 
 def _adapter_name(adapter: ComObject) -> str:
-    found = _AdapterDesc()
-    adapter.checked("GetDesc1", ctypes.byref(found))
-    return bytes(found.Description).decode("utf-16-le").partition("\0")[0]
+    adapter_desc = _AdapterDesc()
+    adapter.checked("GetDesc1", ctypes.byref(adapter_desc))
+    return bytes(adapter_desc.Description).decode("utf-16-le").partition("\0")[0]

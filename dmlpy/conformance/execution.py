@@ -144,7 +144,7 @@ class _Execution:
         self._stack = ExitStack()
         with ExitStack() as stack:
             self._stack = stack
-            self.compiled = self._own(device.compile(operator_struct(desc)))
+            self.compiled = self._kept_until_exit(device.compile(operator_struct(desc)))
             self.needs = binding_properties(self.compiled)
             operators = (POINTER * 1)(self.compiled.address)
             self.initializer = self._create(device.dml, interfaces.OPERATOR_INITIALIZER, "CreateOperatorInitializer", 1, operators)
@@ -166,14 +166,14 @@ class _Execution:
     def run(self, inputs: Sequence[bytes | None]) -> list[bytes | None]:
         persistent = self._area(self.needs.PersistentResourceSize)
         self._submit(lambda commands: self._initialize(commands, persistent))
-        given = [
+        input_buffers = [
             None if tensor is None else self._filled(tensor, data or b"") for tensor, data in zip(self.input_tensors, inputs, strict=True)
         ]
         results = [None if tensor is None else self._filled(tensor, b"") for tensor in self.output_tensors]
         read = [None if buffer is None else self._buffer(_whole(size), READBACK, COPY_DEST) for buffer, size in self._sized(results)]
 
         def dispatch_and_copy(commands: ComObject) -> None:
-            self._dispatch(commands, persistent, given, results)
+            self._dispatch(commands, persistent, input_buffers, results)
             # In the list of the dispatch: between lists a buffer decays to the state COMMON.
             self._copy_back(commands, results, read)
 
@@ -195,10 +195,10 @@ class _Execution:
         self._record(commands, self.initializer, table)
 
     def _dispatch(
-        self, commands: ComObject, persistent: ComObject | None, given: list[ComObject | None], results: list[ComObject | None]
+        self, commands: ComObject, persistent: ComObject | None, input_buffers: list[ComObject | None], results: list[ComObject | None]
     ) -> None:
         table = self._table(self.compiled, self.needs)
-        for name, buffers, tensors in (("BindInputs", given, self.input_tensors), ("BindOutputs", results, self.output_tensors)):
+        for name, buffers, tensors in (("BindInputs", input_buffers, self.input_tensors), ("BindOutputs", results, self.output_tensors)):
             if buffers:
                 table.call(name, len(buffers), self._bindings(buffers, tensors))
         temporary = self._area(self.needs.TemporaryResourceSize)
@@ -232,13 +232,13 @@ class _Execution:
         return ctypes.byref(_BindingDesc(_BINDING_BUFFER, ctypes.addressof(area)))
 
     def _bindings(self, buffers: Sequence[ComObject | None], tensors: Sequence[TensorDesc | None]) -> ctypes.Array[_BindingDesc]:
-        found = (_BindingDesc * len(buffers))()
+        bindings = (_BindingDesc * len(buffers))()
         for index, (buffer, tensor) in enumerate(zip(buffers, tensors, strict=True)):
             if buffer is not None and tensor is not None:
                 area = _BufferBinding(buffer.address, 0, tensor.size_in_bytes)
                 self._kept.append(area)
-                found[index] = _BindingDesc(_BINDING_BUFFER, ctypes.addressof(area))
-        return found
+                bindings[index] = _BindingDesc(_BINDING_BUFFER, ctypes.addressof(area))
+        return bindings
 
     def _area(self, size: int) -> ComObject | None:
         """A buffer for a temporary or a persistent resource; None if it needs none."""
@@ -247,7 +247,7 @@ class _Execution:
     def _filled(self, tensor: TensorDesc, data: bytes) -> ComObject:
         """A buffer for a tensor, with its first bytes and then poison."""
         size = _whole(tensor.size_in_bytes)
-        upload, found = self._buffer(size, UPLOAD, GENERIC_READ), self._buffer(size, DEFAULT, COPY_DEST)
+        upload, filled = self._buffer(size, UPLOAD, GENERIC_READ), self._buffer(size, DEFAULT, COPY_DEST)
         contents = data.ljust(size, bytes([POISON]))
         place = POINTER()
         upload.checked("Map", 0, None, ctypes.byref(place))
@@ -255,18 +255,18 @@ class _Execution:
         upload.call("Unmap", 0, None)
 
         def copy(commands: ComObject) -> None:
-            commands.call("CopyBufferRegion", found.address, 0, upload.address, 0, size)
-            self._transition(commands, found, COPY_DEST, UNORDERED_ACCESS)
+            commands.call("CopyBufferRegion", filled.address, 0, upload.address, 0, size)
+            self._transition(commands, filled, COPY_DEST, UNORDERED_ACCESS)
 
         self._submit(copy)
-        return found
+        return filled
 
     def _read(self, buffer: ComObject, size: int) -> bytes:
         place = POINTER()
         buffer.checked("Map", 0, None, ctypes.byref(place))
-        found = ctypes.string_at(place.value or 0, size)
+        data = ctypes.string_at(place.value or 0, size)
         buffer.call("Unmap", 0, None)
-        return found
+        return data
 
     def _buffer(self, size: int, heap: int, state: int) -> ComObject:
         flags = _ALLOW_UNORDERED_ACCESS if heap == DEFAULT else 0
@@ -294,11 +294,11 @@ class _Execution:
         self.device.check_removed()
 
     def _create(self, creator: ComObject, interface: Any, name: str, *arguments: Any) -> ComObject:
-        return self._own(creator.create(interface, name, *arguments))
+        return self._kept_until_exit(creator.create(interface, name, *arguments))
 
-    def _own(self, found: ComObject) -> ComObject:
-        self._stack.push(found)
-        return found
+    def _kept_until_exit(self, created: ComObject) -> ComObject:
+        self._stack.push(created)
+        return created
 
 
 def _whole(size: int) -> int:

@@ -88,13 +88,13 @@ class Findings:
 
     def _add(self, kind: Kind, rule: str, desc: OperatorDesc, messages: Sequence[str]) -> None:
         size = size_of(desc)
-        found = self._groups.get((kind, rule))
-        if found is None:
+        group = self._groups.get((kind, rule))
+        if group is None:
             self._groups[kind, rule] = _Group(1, desc, size, tuple(messages))
             return
-        found.count += 1
-        if size < found.size:
-            found.desc, found.size, found.messages = desc, size, tuple(messages)
+        group.count += 1
+        if size < group.size:
+            group.desc, group.size, group.messages = desc, size, tuple(messages)
 
     def record(self) -> OperatorRecord:
         """The findings as a part of a record, the most frequent difference first."""
@@ -126,17 +126,17 @@ def size_of(desc: OperatorDesc) -> tuple[int, int]:
 def differing_outputs(desc: OperatorDesc, inputs: Mapping[str, Array], results: Sequence[bytes | None]) -> list[tuple[str, str]]:
     """The outputs that differ from `dmlpy.reference` beyond `dmlpy.comparison.TOLERANCES`, each with how far it is off."""
     expected = reference(desc, inputs).as_dict()
-    found = []
+    differing = []
     for slot, data in zip(desc.output_slots(), results, strict=True):
         if slot.tensor is None or data is None:
             continue
         value = expected[slot.field.name]
         wanted = np.asarray(value if slot.index is None else value[slot.index])
-        given = from_bytes(slot.tensor, data)
+        computed = from_bytes(slot.tensor, data)
         with np.errstate(over="ignore"):
-            wanted = wanted.astype(given.dtype)  # what the type has no number for is as it stores it
-        allowed = TOLERANCES.get(given.dtype.name, 0.0)
-        difference = largest_difference(given, wanted)
+            wanted = wanted.astype(computed.dtype)  # what the type has no number for is as it stores it
+        allowed = TOLERANCES.get(computed.dtype.name, 0.0)
+        difference = largest_difference(computed, wanted)
         if not difference <= allowed:
-            found.append((slot.place, f"{difference:.3g} of the largest magnitude, allowed {allowed:g}"))
-    return found
+            differing.append((slot.place, f"{difference:.3g} of the largest magnitude, allowed {allowed:g}"))
+    return differing

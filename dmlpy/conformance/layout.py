@@ -79,11 +79,11 @@ def operator_struct(desc: OperatorDesc) -> OperatorStruct:
     if desc.type_name not in OPERATOR_NUMBERS:
         raise DescError(desc.c_name, [Problem("operator.unknown", "type", desc.type_name, "an operator of directml.h")])
     writer = _Writer(desc.c_name)
-    found = writer.operator(desc, "")
+    struct = writer.operator(desc, "")
     if writer.problems:
         raise DescError(desc.c_name, writer.problems)
-    found.kept = writer.kept
-    return found
+    struct.kept = writer.kept
+    return struct
 
 
 @cache
@@ -145,8 +145,8 @@ class _Writer:
             lengths.setdefault(count, {})[name] = len(getattr(desc, name) or ())
         for count, counted in lengths.items():
             if len(set(counted.values())) > 1:
-                found = ", ".join(f"{name} has {length}" for name, length in counted.items())
-                self._problem("count.length", f"{place}{next(iter(counted))}", found, f"one length, which {count} holds")
+                actual = ", ".join(f"{name} has {length}" for name, length in counted.items())
+                self._problem("count.length", f"{place}{next(iter(counted))}", actual, f"one length, which {count} holds")
             setattr(members, count, next(iter(counted.values())))
 
     def _member(self, desc: OperatorDesc, name: str, place: str) -> Any:
@@ -186,8 +186,8 @@ class _Writer:
 
     def _tensor(self, tensor: TensorDesc, place: str) -> TensorStruct:
         if tensor.strides is not None and len(tensor.strides) != len(tensor.sizes):
-            found = f"sizes has {len(tensor.sizes)}, strides has {len(tensor.strides)}"
-            self._problem("count.length", f"{place}.strides", found, "one length, which DimensionCount holds")
+            actual = f"sizes has {len(tensor.sizes)}, strides has {len(tensor.strides)}"
+            self._problem("count.length", f"{place}.strides", actual, "one length, which DimensionCount holds")
         members = BufferTensorStruct(
             tensor.data_type,
             tensor.flags,
@@ -244,5 +244,5 @@ class _Writer:
         self.kept.append(memory)
         return ctypes.addressof(memory)
 
-    def _problem(self, code: str, place: str, found: str, expected: str) -> None:
-        self.problems.append(Problem(code, place, found, expected, ("the C struct cannot hold it",)))
+    def _problem(self, code: str, place: str, actual: str, expected: str) -> None:
+        self.problems.append(Problem(code, place, actual, expected, ("the C struct cannot hold it",)))

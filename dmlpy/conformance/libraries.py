@@ -86,17 +86,17 @@ def load(dll: Path | None = None) -> Libraries:
 
 
 def _load_windows(dll: Path | None) -> Libraries:
-    found = dll or installed_with_onnx_runtime() or Path(os.environ.get("SYSTEMROOT", r"C:\Windows"), "System32", "DirectML.dll")
-    if not found.is_file():
+    path = dll or installed_with_onnx_runtime() or Path(os.environ.get("SYSTEMROOT", r"C:\Windows"), "System32", "DirectML.dll")
+    if not path.is_file():
         remedy = "" if dll else ": it is part of Windows 10 version 1903 and newer, and of onnxruntime-directml (pip install)"
-        raise DmlError(f"there is no {found}{remedy}")
+        raise DmlError(f"there is no {path}{remedy}")
     open_dll: Any = getattr(ctypes, "WinDLL")  # noqa: B009 - type checkers know it on Windows only
     open_dll("kernel32.dll").SetErrorMode(_NO_DIALOGS)  # a crash ends the process at once
     try:
-        directml, d3d12, dxgi = open_dll(str(found)), open_dll("d3d12.dll"), open_dll("dxgi.dll")
+        directml, d3d12, dxgi = open_dll(str(path)), open_dll("d3d12.dll"), open_dll("dxgi.dll")
     except OSError as error:
-        raise DmlError(f"{found} and d3d12.dll cannot be loaded: {error}") from error
-    return Libraries(directml, d3d12, dxgi, str(found), _file_version(found), platform.platform())
+        raise DmlError(f"{path} and d3d12.dll cannot be loaded: {error}") from error
+    return Libraries(directml, d3d12, dxgi, str(path), _file_version(path), platform.platform())
 
 
 def installed_with_onnx_runtime() -> Path | None:

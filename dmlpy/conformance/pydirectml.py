@@ -170,23 +170,23 @@ class Pydirectml:
     def _made(self, desc: OperatorDesc, operands: dict[str, Any]) -> list[Any]:
         """The expressions of an operator's outputs."""
         name, *arguments = _CALLS[desc.short_name()].split()
-        given = {}
+        keywords = {}
         for argument in arguments:
-            own, _, member = argument.partition("=")
-            member = member or (f"{own}_tensor" if hasattr(desc, f"{own}_tensor") else own)
-            given[own] = self._argument(desc, member, operands)
+            parameter, _, member = argument.partition("=")
+            member = member or (f"{parameter}_tensor" if hasattr(desc, f"{parameter}_tensor") else parameter)
+            keywords[parameter] = self._argument(desc, member, operands)
         function = getattr(self.module, name)
         if name == "convolution":
-            return [function(**given, output_sizes=list(desc.tensors()["output_tensor"].sizes))]
+            return [function(**keywords, output_sizes=list(desc.tensors()["output_tensor"].sizes))]
         if name == "max_pooling":
-            pooled = function(**given, output_indices="output_indices_tensor" in desc.tensors())
+            pooled = function(**keywords, output_indices="output_indices_tensor" in desc.tensors())
             return [pooled.values, pooled.indices]
         if name == "gru":
             wanted = [slot.tensor is not None for slot in desc.output_slots()]
             options = self.module.OutputOptions
-            state = function(**given, output_options=options.Both if all(wanted) else options.Sequence if wanted[0] else options.Single)
+            state = function(**keywords, output_options=options.Both if all(wanted) else options.Sequence if wanted[0] else options.Single)
             return [state.sequence, state.single]
-        return [function(**given)]
+        return [function(**keywords)]
 
     def _argument(self, desc: OperatorDesc, member: str, operands: dict[str, Any]) -> Any:
         if member == "input_tensors":
@@ -234,6 +234,6 @@ def _as_floats(data: bytes, size: int) -> np.ndarray[Any, np.dtype[np.float32]]:
     return np.frombuffer(data.ljust(size, b"\0"), np.float32)
 
 
-def _check_output(place: str, given: Any, wanted: TensorDesc, data_type: Any) -> None:
-    if (list(given.sizes), given.data_type) != (list(wanted.sizes), data_type):
-        raise DmlError(f"pydirectml infers {place} as {given.data_type} {list(given.sizes)}, not {wanted.summary()}")
+def _check_output(place: str, inferred: Any, wanted: TensorDesc, data_type: Any) -> None:
+    if (list(inferred.sizes), inferred.data_type) != (list(wanted.sizes), data_type):
+        raise DmlError(f"pydirectml infers {place} as {inferred.data_type} {list(inferred.sizes)}, not {wanted.summary()}")

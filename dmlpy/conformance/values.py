@@ -18,12 +18,12 @@ def random_inputs(rng: np.random.Generator, desc: OperatorDesc) -> dict[str, Arr
 
     Tensors of 4-bit elements are the bytes of their memory.
     """
-    known, found = desc.sizes(), dict[str, Array]()
+    sizes, arrays = desc.sizes(), dict[str, Array]()
     for slot in desc.input_slots():
         if slot.tensor is not None:
-            limit = 3 if slot.field.marker.at_most is None else known[slot.field.marker.at_most]
-            found[slot.place] = random_values(rng, slot.tensor, limit)
-    return found
+            limit = 3 if slot.field.marker.at_most is None else sizes[slot.field.marker.at_most]
+            arrays[slot.place] = random_values(rng, slot.tensor, limit)
+    return arrays
 
 
 def random_values(rng: np.random.Generator, tensor: TensorDesc, limit: int) -> Array:

@@ -64,9 +64,9 @@ class Session:
 
     def run(self, desc: dict[str, Any], inputs: list[str | None]) -> list[str | None]:
         """Runs an operator; tensors are the Base64 of their bytes."""
-        given = [None if text is None else base64.b64decode(text) for text in inputs]
+        stored = [None if text is None else base64.b64decode(text) for text in inputs]
         operator = OperatorDesc.from_dict(desc)
-        results = execution.run(self.device, operator, given) if self._pydirectml is None else self._pydirectml.run(operator, given)
+        results = execution.run(self.device, operator, stored) if self._pydirectml is None else self._pydirectml.run(operator, stored)
         return [None if data is None else base64.b64encode(data).decode("ascii") for data in results]
 
 

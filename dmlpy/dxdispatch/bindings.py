@@ -94,9 +94,11 @@ class OperatorDispatchable(Dispatchable):
         slots = () if self.desc is None else self.desc.slots()
         points = []
         for field in self.kind.tensor_fields():
-            own = tuple(slot for slot in slots if slot.field.name == field.name)
+            member_slots = tuple(slot for slot in slots if slot.field.name == field.name)
             unknown = field.listed and self.desc is None
-            points.append(BindPoint(c_member(field.name), field.name, own, None if unknown else len(own) if field.listed else 1))
+            points.append(
+                BindPoint(c_member(field.name), field.name, member_slots, None if unknown else len(member_slots) if field.listed else 1)
+            )
         return points
 
     def lowest_level(self) -> FeatureLevel | None:
@@ -120,15 +122,15 @@ class GraphDispatchable(Dispatchable):
     def bind_points(self) -> list[BindPoint]:
         # The names of the graph's inputs, then of its outputs, each with the tensor of the first node that it leads to.
         graph = self.graph
-        found: dict[str, Slot] = {}
+        bound: dict[str, Slot] = {}
         for edge in graph.input_edges:
             name = graph.input_names[edge.graph_input_index]
-            found.setdefault(name, replace(graph.nodes[edge.to_node_index].input_slots()[edge.to_node_input_index], place=name))
+            bound.setdefault(name, replace(graph.nodes[edge.to_node_index].input_slots()[edge.to_node_input_index], place=name))
         for end in graph.output_edges:
             name = graph.output_names[end.graph_output_index]
-            found.setdefault(name, replace(graph.nodes[end.from_node_index].output_slots()[end.from_node_output_index], place=name))
+            bound.setdefault(name, replace(graph.nodes[end.from_node_index].output_slots()[end.from_node_output_index], place=name))
         return [
-            BindPoint(name, name, (found[name],) if name in found else (), 1, name in self.loaded.constants)
+            BindPoint(name, name, (bound[name],) if name in bound else (), 1, name in self.loaded.constants)
             for name in (*graph.input_names, *graph.output_names)
         ]
 
@@ -153,7 +155,7 @@ def resolve(
         near: finds the remedy for a mistyped name, as `did_you_mean` does.
         initialisation: whether these are the resources for tensors flagged OWNED_BY_DML, and not those for a dispatch.
     """
-    found: dict[str, Range] = {}
+    ranges: dict[str, Range] = {}
     problems: list[Problem] = []
     for item in locate(dispatchable, sources, resources, problems, near):
         if not item.point.slots:
@@ -162,13 +164,13 @@ def resolve(
         if wrong := _tensor_problems(item.path, slot.tensor, item.place, initialisation=initialisation):
             problems += wrong
         elif item.place is not None:
-            found[slot.place] = item.place
+            ranges[slot.place] = item.place
     for point in dispatchable.bind_points():
         if point.name not in sources and point.member not in sources and not point.optional:
             problems += truncate(_unbound(dispatchable.name, point, initialisation=initialisation))
     if not problems and isinstance(dispatchable, OperatorDispatchable) and dispatchable.desc is not None:
-        problems += _hazards(dispatchable.desc, found)
-    return found, problems
+        problems += _hazards(dispatchable.desc, ranges)
+    return ranges, problems
 
 
 class Located(NamedTuple):
@@ -259,10 +261,10 @@ def _range(
         return None, [Problem("bind.element_size", spelling, "without an element's size", expected, why)]
     offset, rest = divmod(entry.element_offset * bits, 8)
     if rest or offset % MINIMUM_BUFFER_ALIGNMENT:
-        found = f"{entry.name!r} from byte {offset}{'.5' if rest else ''} on"
+        actual = f"{entry.name!r} from byte {offset}{'.5' if rest else ''} on"
         why = (f"elementOffset is {entry.element_offset}, of {bits / 8:g} bytes each",)
         expected = f"a multiple of {MINIMUM_BUFFER_ALIGNMENT} bytes (DML_MINIMUM_BUFFER_TENSOR_ALIGNMENT)"
-        return None, [Problem("bind.alignment", spelling, found, expected, why)]
+        return None, [Problem("bind.alignment", spelling, actual, expected, why)]
     if offset >= resource.size:
         return None, [Problem("bind.size", spelling, f"{entry.name!r} from byte {offset} on", f"an offset below its {resource.size} bytes")]
     return Range(resource, offset), []
@@ -279,11 +281,11 @@ def _tensor_problems(path: str, tensor: TensorDesc | None, place: Range | None, 
         return [Problem("bind.owned", path, "bound in the wrong list", expected, why)]
     needed = _needed_bytes(tensor)
     if place is not None and place.resource.size - place.offset < needed:
-        found = f"{place.resource.size - place.offset} bytes of {place.resource.name!r}"
+        actual = f"{place.resource.size - place.offset} bytes of {place.resource.name!r}"
         reasons = [f"the tensor is {tensor.summary()}"]
         if place.offset:
             reasons.append(f"the resource has {place.resource.size} bytes and is used from byte {place.offset} on")
-        return [Problem("bind.size", path, found, f"at least {needed}", tuple(reasons))]
+        return [Problem("bind.size", path, actual, f"at least {needed}", tuple(reasons))]
     return []
 
 
@@ -306,17 +308,17 @@ def _unbound(name: str, point: BindPoint, *, initialisation: bool) -> Iterator[P
     )
 
 
-def _hazards(desc: OperatorDesc, found: Mapping[str, Range]) -> list[Problem]:
+def _hazards(desc: OperatorDesc, ranges: Mapping[str, Range]) -> list[Problem]:
     # Placeholder addresses of the resources: only overlaps of ranges matter.
     starts: dict[str, int] = {}
     free = 1
-    for place in found.values():
+    for place in ranges.values():
         if place.resource.name not in starts:
             starts[place.resource.name] = free
             free += place.resource.size
     bound = [
         BoundTensor(c_path(slot.place), slot.tensor, slot.field.marker.output, starts[held.resource.name] + held.offset, None)
         for slot in desc.slots()
-        if slot.tensor is not None and (held := found.get(slot.place)) is not None
+        if slot.tensor is not None and (held := ranges.get(slot.place)) is not None
     ]
     return hazards(desc, bound, None, None)

@@ -99,9 +99,9 @@ def check_file(
     try:
         graph = load_serialized(data, input_path or path.parent).graph
     except DescError as error:
-        if (known := other_format(data, least=4)) is None:
+        if (foreign := other_format(data, least=4)) is None:
             return _report(path, "serialized graph", feature_level, [Finding("", error.problems)], None)
-        problem = Problem("file.format", "file", known[0], text.EXPECTED, (), known[1])
+        problem = Problem("file.format", "file", foreign[0], text.EXPECTED, (), foreign[1])
         return _report(path, None, feature_level, [Finding("", (problem,))], None)
     return _check_graph(path, "serialized graph", graph, feature_level, strict, lenient=True)
 
@@ -149,13 +149,13 @@ def _check_json(document: text.Document, level: FeatureLevel, strict: bool, leni
 
 
 def _check_graph(path: Path, kind: Kind, graph: Graph, level: FeatureLevel, strict: bool, lenient: bool) -> Report:
-    found = graph.check(level, strict=strict, lenient=lenient)
-    problems, undocumented = only_errors(found), only_undocumented(found)
+    all_problems = graph.check(level, strict=strict, lenient=lenient)
+    problems, undocumented = only_errors(all_problems), only_undocumented(all_problems)
     findings = [graph_finding(Place(), problems, graph)] if problems else []
     report = _report(path, kind, level, findings, None if problems else graph.lowest_level())
     return replace(report, warnings=(graph_finding(Place(), undocumented, graph),)) if undocumented else report
 
 
 def _report(path: Path, kind: Kind | None, level: FeatureLevel, findings: Iterable[Finding], lowest: FeatureLevel | None) -> Report:
-    given = tuple(findings)
-    return Report(path, kind, level, None if given else lowest, given)
+    reported = tuple(findings)
+    return Report(path, kind, level, None if reported else lowest, reported)

@@ -83,8 +83,8 @@ def _check_readable(resource: Resource, verb: str) -> None:
     """Raises DescError if the values of a resource with memory have no single type; `verb` is what the command does with them."""
     if resource.data_type is None:
         why = (f"it cannot be {verb}",)
-        found = f"{resource.name!r}, a struct of mixed values"
-        raise DescError("command", [Problem("command.resource", "resource", found, "values of one type", why)])
+        actual = f"{resource.name!r}, a struct of mixed values"
+        raise DescError("command", [Problem("command.resource", "resource", actual, "values of one type", why)])
 
 
 MAX_EMPTY_ELEMENTS = 2**60 - 1
@@ -97,19 +97,19 @@ def _check_fitting(dimensions: tuple[int, ...], resource: Resource, suffix: str)
         problem = Problem("command.dimensions", "dimensions", f"{len(dimensions)} of them", f"at most {MAX_DIMENSIONS}")
         raise DescError("command", [problem])
     problems = []
-    found = str(list(dimensions))
+    actual = str(list(dimensions))
     if dimensions and math.prod(dimensions) > resource.count:
         why = (f"they have {math.prod(dimensions)} elements",)
-        problems.append(Problem("command.dimensions", "dimensions", found, f"at most the {resource.count} values of the resource", why))
+        problems.append(Problem("command.dimensions", "dimensions", actual, f"at most the {resource.count} values of the resource", why))
     elif (others := math.prod(size for size in dimensions if size)) > MAX_EMPTY_ELEMENTS:
         why = (f"without the zeros they have {others} elements",)
-        problems.append(Problem("command.dimensions", "dimensions", found, "sizes that an array can have", why))
+        problems.append(Problem("command.dimensions", "dimensions", actual, "sizes that an array can have", why))
     if suffix == ".npy":
         if resource.data_type is not None and resource.data_type.bits == 4:
             problems.append(Problem("command.resource", "resource", str(resource.data_type), "a type that .npy files have"))
     else:
         if len(dimensions) != 4 or dimensions[0] != 1 or dimensions[1] not in (1, 3, 4) or min(dimensions) < 1:
-            problems.append(Problem("command.dimensions", "dimensions", found, "[1, C, H, W] with C = 1, 3 or 4 for a picture"))
+            problems.append(Problem("command.dimensions", "dimensions", actual, "[1, C, H, W] with C = 1, 3 or 4 for a picture"))
         if resource.data_type not in IMAGE_TYPES:
             problems.append(Problem("command.resource", "resource", str(resource.data_type), "FLOAT32 or FLOAT16 for a picture"))
     if problems:

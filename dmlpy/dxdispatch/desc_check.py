@@ -70,9 +70,9 @@ def check_desc(data: Mapping[str, Any], feature_level: FeatureLevel = LATEST, *,
         if kind is None:
             return DescCheck(None, None, error.problems, None)
         return _check_in_parts(kind, members, error.problems, feature_level, strict)
-    found = check(desc, feature_level, strict=strict)
-    problems = tuple(only_errors(found))
-    return DescCheck(type(desc), desc, problems, _table(desc, problems), tuple(only_undocumented(found)))
+    all_problems = check(desc, feature_level, strict=strict)
+    problems = tuple(only_errors(all_problems))
+    return DescCheck(type(desc), desc, problems, _table(desc, problems), tuple(only_undocumented(all_problems)))
 
 
 def _check_in_parts(
@@ -172,7 +172,7 @@ def _read_tensor(value: Any) -> TensorDesc:
 
 def _placeholders(kind: type[OperatorDesc], unreadable: Iterable[str], number: int) -> dict[str, Any]:
     """The values that replace unreadable attributes in one round."""
-    found: dict[str, Any] = {}
+    placeholders: dict[str, Any] = {}
     for name in unreadable:
         if name in kind.attribute_names():
             annotation = kind.model_fields[name].annotation
@@ -189,8 +189,8 @@ def _placeholders(kind: type[OperatorDesc], unreadable: Iterable[str], number: i
                 values = (0.0, 1.0)
             elif isinstance(annotation, type) and issubclass(annotation, ValueStruct):
                 values = tuple(annotation(**dict.fromkeys(annotation.model_fields, number)) for number in (0, 1))
-            found[name] = values[number % len(values)]
-    return found
+            placeholders[name] = values[number % len(values)]
+    return placeholders
 
 
 def _infer_output(desc: OperatorDesc, name: str) -> TensorDesc | None:

@@ -24,10 +24,10 @@ Uint = Annotated[int, Field(strict=True, ge=0, lt=2**64)]
 
 def type_or_unknown(value: Any) -> DataType:
     """Parses a data type of DirectML by its name in the file."""
-    found = DataType.parse(value) if isinstance(value, str) else None
-    if found is None or found is DataType.BFLOAT16:
+    data_type = DataType.parse(value) if isinstance(value, str) else None
+    if data_type is None or data_type is DataType.BFLOAT16:
         raise ValueError(f"expected one of {', '.join(name for name in DataType.spellings() if name != 'BFLOAT16')}")
-    return found
+    return data_type
 
 
 class ModelEntry(BaseModel):
@@ -38,11 +38,13 @@ class ModelEntry(BaseModel):
     @classmethod
     def spellings(cls) -> list[str]:
         """The members' names in the file."""
-        found: list[str] = []
+        spellings: list[str] = []
         for name, info in cls.model_fields.items():
             alias = info.validation_alias
-            found += map(str, alias.choices) if isinstance(alias, AliasChoices) else [alias if isinstance(alias, str) else to_camel(name)]
-        return found
+            spellings += (
+                map(str, alias.choices) if isinstance(alias, AliasChoices) else [alias if isinstance(alias, str) else to_camel(name)]
+            )
+        return spellings
 
 
 def _as_shape(value: Any) -> Any:

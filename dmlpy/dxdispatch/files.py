@@ -21,9 +21,9 @@ SOURCE = "initialValues.sourcePath"
 """The place where a resource names its file."""
 
 
-def refuse(code: str, path: str, found: str, expected: str, *why: str, remedy: str | None = None) -> DescError:
+def refuse(code: str, path: str, actual: str, expected: str, *why: str, remedy: str | None = None) -> DescError:
     """The error for one member of a model file."""
-    return DescError("model", [Problem(code, path, found, expected, why, remedy)])
+    return DescError("model", [Problem(code, path, actual, expected, why, remedy)])
 
 
 @dataclass(frozen=True)
@@ -56,8 +56,8 @@ class Folders:
             path = _below(root, name, member)
             if any(path.is_relative_to(allowed) for allowed in roots):
                 looked.append(path)
-                found = _status(path, name, member)
-                if found is not None and stat.S_ISREG(found.st_mode):
+                status = _status(path, name, member)
+                if status is not None and stat.S_ISREG(status.st_mode):
                     return path
         if not looked:
             expected = f"a file below {' or '.join(map(str, dict.fromkeys(roots)))}"
@@ -74,16 +74,16 @@ class Folders:
         try:
             root = self.output.resolve()
         except FileNotFoundError:
-            found = f"{brief(name)}, below the current folder, which has been removed"
-            raise refuse("file.missing", "targetPath", found, "an output folder", remedy="give --output_path") from None
+            actual = f"{brief(name)}, below the current folder, which has been removed"
+            raise refuse("file.missing", "targetPath", actual, "an output folder", remedy="give --output_path") from None
         path = _below(root, name, "targetPath")
         if not path.is_relative_to(root) or path == root:
-            found = f"{brief(name)}, outside the output folder"
-            raise refuse("file.outside", "targetPath", found, f"a file below {root}", remedy="give --output_path")
+            actual = f"{brief(name)}, outside the output folder"
+            raise refuse("file.outside", "targetPath", actual, f"a file below {root}", remedy="give --output_path")
         there = _status(path, name, "targetPath")
         if there is not None and not stat.S_ISREG(there.st_mode):
-            given = f"{brief(name)}, {kind_of(there.st_mode)}"
-            raise refuse("file.kind", "targetPath", given, "a file, or a name that nothing has yet")
+            actual = f"{brief(name)}, {kind_of(there.st_mode)}"
+            raise refuse("file.kind", "targetPath", actual, "a file, or a name that nothing has yet")
         return path
 
 
@@ -99,8 +99,8 @@ def _status(path: Path, name: str, member: str) -> os.stat_result | None:
     try:
         return status(path)
     except OSError as error:  # a name that is too long, a folder that may not be read
-        found = f"{brief(name)}: {error.strerror or error}"
-        raise refuse("file.unreadable", member, found, "the name of a file that can be read") from None
+        actual = f"{brief(name)}: {error.strerror or error}"
+        raise refuse("file.unreadable", member, actual, "the name of a file that can be read") from None
 
 
 def write_npy(path: Path, array: Array) -> None:

@@ -98,10 +98,10 @@ def load(
     Raises:
         ModelError: all that is wrong with it.
     """
-    found = folders or Folders.of(path)
+    chosen_folders = folders or Folders.of(path)
     if path.suffix.lower() == ".onnx":
-        return _of_onnx(path, found, feature_level, onnx_options)
-    return from_document(text.read(path), found, feature_level, onnx_options)
+        return _of_onnx(path, chosen_folders, feature_level, onnx_options)
+    return from_document(text.read(path), chosen_folders, feature_level, onnx_options)
 
 
 def _of_onnx(path: Path, folders: Folders, level: FeatureLevel, options: OnnxOptions) -> Model:
@@ -162,7 +162,7 @@ class _Loader(ProblemCollector):
             self.report(Place(), [Problem("file.problems", "file", "a model with very many problems", "none", remedy=remedy)])
 
     def parts(self, data: Mapping[str, Any]) -> dict[str, Any]:
-        found: dict[str, Any] = {}
+        read: dict[str, Any] = {}
         problems = []
         if not is_model(data):
             words = "a model (resources, dispatchables, commands)"
@@ -175,17 +175,17 @@ class _Loader(ProblemCollector):
         unknown = [key for key in data if key not in _PARTS and not key.startswith(("$", "_"))]
         for name, (form, words) in _PARTS.items():
             value = data.get(name)
-            found[name] = value if isinstance(value, form) else form()
+            read[name] = value if isinstance(value, form) else form()
             if name not in data:
                 problems.append(Problem("field.missing", name, "missing", words))
             elif not isinstance(value, form):
                 problems.append(Problem("field.form", name, brief(value), words))
-            elif len(found[name]) > MAX_ENTRIES:
-                problems.append(Problem("file.parts", name, f"{len(found[name])} of them", f"at most {MAX_ENTRIES}"))
+            elif len(read[name]) > MAX_ENTRIES:
+                problems.append(Problem("file.parts", name, f"{len(read[name])} of them", f"at most {MAX_ENTRIES}"))
         no_member = "no member of a model", f"one of {', '.join(_PARTS)}", ()
         problems += truncate(Problem("field.unknown", key, *no_member, did_you_mean(key, _PARTS)) for key in unknown)
         self.report(Place(), problems)
-        return found
+        return read
 
     def resource(self, name: str, data: Any) -> Resource | None:
         place = Place(f"resource {name!r}", ("resources", name))
@@ -235,8 +235,8 @@ class _Loader(ProblemCollector):
             self.findings.append(replace(examined.finding(place.words), location=place.location))
         self.warnings += [replace(item, location=place.location) for item in examined.undocumented_findings(place.words)]
         if nested is not None:
-            known = {*outside, "desc", "Desc"}
-            surplus = (key for key in data if key not in known and not key.startswith(("$", "_")))
+            own_members = {*outside, "desc", "Desc"}
+            surplus = (key for key in data if key not in own_members and not key.startswith(("$", "_")))
             expected = "only type, bindings, executionFlags and dmlCompileType beside desc"
             self.warn(place, list(truncate(ignored_problem(key, expected, "move the struct's members into desc") for key in surplus)))
         if entry is None or examined.kind is None:
@@ -251,25 +251,29 @@ class _Loader(ProblemCollector):
         entry = self.read(OnnxEntry, place, data)
         if entry is None:
             return None
-        given = [key for key in OnnxEntry.FOR_ONNX_RUNTIME if key in data]
-        self.warn(place, [ignored_problem(key, "nothing", "leave it out: it configures ONNX Runtime") for key in given])
+        ignored = [key for key in OnnxEntry.FOR_ONNX_RUNTIME if key in data]
+        self.warn(place, [ignored_problem(key, "nothing", "leave it out: it configures ONNX Runtime") for key in ignored])
         try:
             path = self.folders.source(entry.source_path, "")
         except DescError as error:
             self.report(place.below("sourcePath"), list(error.problems))
             return None
         names, denotations = entry.free_dimension_name_overrides, entry.free_dimension_denotation_overrides
-        found = self.onnx(place.below("sourcePath"), name, path, names, denotations)
-        if found is not None:
-            dimensions = list(found.dimensions())
-            for member, own, known in (
+        dispatchable = self.onnx(place.below("sourcePath"), name, path, names, denotations)
+        if dispatchable is not None:
+            dimensions = list(dispatchable.dimensions())
+            for member, overrides, dimension_names in (
                 ("freeDimensionNameOverrides", names, {symbol for symbol, _ in dimensions if symbol}),
                 ("freeDimensionDenotationOverrides", denotations, {denotation for _, denotation in dimensions if denotation}),
             ):
-                expected = f"one of {', '.join(sorted(known))}" if known else "nothing: no open dimension has one"
-                unknown = (ignored_problem(f"{member}.{key}", expected, self.did_you_mean(key, known)) for key in own if key not in known)
+                expected = f"one of {', '.join(sorted(dimension_names))}" if dimension_names else "nothing: no open dimension has one"
+                unknown = (
+                    ignored_problem(f"{member}.{key}", expected, self.did_you_mean(key, dimension_names))
+                    for key in overrides
+                    if key not in dimension_names
+                )
                 self.warn(place, list(truncate(unknown)))
-        return found
+        return dispatchable
 
     def onnx(
         self, place: Place, name: str, path: Path, names: Mapping[str, int], denotations: Mapping[str, int]
@@ -290,7 +294,7 @@ class _Loader(ProblemCollector):
         except DescError as error:
             self.report(place, list(error.problems))
             return None
-        found = OnnxDispatchable(
+        dispatchable = OnnxDispatchable(
             name,
             {},
             ExecutionFlags.NONE,
@@ -300,10 +304,10 @@ class _Loader(ProblemCollector):
             {**denotations, **options.denotations},
             options.shapes,
         )
-        used = {point.name for point in found.bind_points()}
-        used.update(known for dimension in found.dimensions() for known in dimension if known)
+        used = {point.name for point in dispatchable.bind_points()}
+        used.update(label for dimension in dispatchable.dimensions() for label in dimension if label)
         self.unused -= used
-        return found
+        return dispatchable
 
     def _serialized(self, place: Place, name: str, data: dict[str, Any], resources: Mapping[str, Resource | None]) -> Dispatchable | None:
         entry = self.read(SerializedGraphEntry, place, data)
@@ -320,11 +324,11 @@ class _Loader(ProblemCollector):
         except DescError as error:
             self.report(named, list(error.problems))
             return None
-        found = loaded.graph.check(self.level, strict=True, lenient=True)
-        if problems := only_errors(found):
+        all_problems = loaded.graph.check(self.level, strict=True, lenient=True)
+        if problems := only_errors(all_problems):
             self.findings.append(graph_finding(named, problems, loaded.graph))
             return None
-        if undocumented := only_undocumented(found):
+        if undocumented := only_undocumented(all_problems):
             self.warnings.append(graph_finding(named, undocumented, loaded.graph))
         bare = GraphDispatchable(name, {}, flags, loaded)
         owned, wrong = resolve(bare, entry.bindings, resources, self.did_you_mean, initialisation=True)
@@ -332,9 +336,9 @@ class _Loader(ProblemCollector):
         return replace(bare, owned=owned)
 
     def _execution_flags(self, place: Place, entry: DispatchableEntry) -> ExecutionFlags:
-        known, prefix = ExecutionFlags.spellings(), ExecutionFlags.prefix()
-        wrong = {flag for flag in entry.execution_flags if flag.removeprefix(prefix) not in known}
-        expected = f"one of {', '.join(known)}"
+        spellings, prefix = ExecutionFlags.spellings(), ExecutionFlags.prefix()
+        wrong = {flag for flag in entry.execution_flags if flag.removeprefix(prefix) not in spellings}
+        expected = f"one of {', '.join(spellings)}"
         self.report(place, list(truncate(Problem("field.form", "executionFlags", brief(flag), expected) for flag in sorted(wrong))))
         return ExecutionFlags.parse([flag for flag in entry.execution_flags if flag not in wrong])
 
@@ -344,9 +348,9 @@ class _Loader(ProblemCollector):
         place = Place(f"command at index {index}", ("commands", index))
         kind = data.get("type") if isinstance(data, dict) else None
         if not isinstance(kind, str) or kind.lower() not in COMMANDS:
-            found = "missing" if isinstance(data, dict) and "type" not in data else brief(kind if isinstance(data, dict) else data)
+            actual = "missing" if isinstance(data, dict) and "type" not in data else brief(kind if isinstance(data, dict) else data)
             remedy = self.did_you_mean(kind, ("dispatch", "print", "writeFile"))
-            self.report(place, [Problem("command.kind", "type", found, "dispatch, print or writeFile", remedy=remedy)])
+            self.report(place, [Problem("command.kind", "type", actual, "dispatch, print or writeFile", remedy=remedy)])
             return None
         entry = self.read(COMMANDS[kind.lower()], place, data)
         action: Action | None = None
@@ -383,15 +387,15 @@ class _Loader(ProblemCollector):
             action, problems = resolve_onnx(dispatchable, entry.bindings, resources, self.did_you_mean)
             self.report(place.below("bindings"), problems)
             return action
-        found, problems = resolve(dispatchable, entry.bindings, resources, self.did_you_mean)
+        ranges, problems = resolve(dispatchable, entry.bindings, resources, self.did_you_mean)
         self.report(place.below("bindings"), problems)
-        return None if problems else Dispatch(dispatchable, found)
+        return None if problems else Dispatch(dispatchable, ranges)
 
     def _of_resource(self, place: Place, entry: PrintEntry | WriteFileEntry, resource: Resource) -> Action | None:
         if resource.deferred and resource.name not in self.allocated:
             why = ("a dispatch of an ONNX model gives it memory, as one of its outputs",)
-            found, expected = f"{resource.name!r}, deferred", "a resource with memory"
-            self.report(place, [Problem("command.resource", "resource", found, expected, why, "dispatch the model before this command")])
+            actual, expected = f"{resource.name!r}, deferred", "a resource with memory"
+            self.report(place, [Problem("command.resource", "resource", actual, expected, why, "dispatch the model before this command")])
             return None
         try:
             action: Print | WriteFile

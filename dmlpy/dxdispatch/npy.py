@@ -117,27 +117,27 @@ def _members(text: str) -> dict[str, re.Match[str]] | None:
     text = text.strip()
     if not text.startswith("{") or not text.endswith("}"):
         return None
-    found: dict[str, re.Match[str]] = {}
+    members: dict[str, re.Match[str]] = {}
     place = 1
     while match := _MEMBER.match(text, place):
-        found[match["key"]] = match
+        members[match["key"]] = match
         place = match.end()
-    return found if not text[place:-1].strip() and len(found) <= 3 else None
+    return members if not text[place:-1].strip() and len(members) <= 3 else None
 
 
 def _verify(members: dict[str, re.Match[str]], offset: int, size: int, path: Path, member: str) -> Header:
     descr, shape, flag = members["descr"], members["shape"]["shape"], members["fortran_order"]["flag"]
-    given = descr["descr"]
+    spelling = descr["descr"]
     if shape is None or flag is None or descr["flag"] or descr["shape"] is not None:
-        found = (f"its header says {' '.join(match[0].strip().rstrip(',') for match in members.values())}",)
-        raise refuse("npy.damaged", member, path.name, "a .npy file", brief(found[0]))
-    if given is not None and "O" in given:
-        _refuse_pickle(path, member, f"its elements are of type {brief(given)}")
-    known = None if given is None else _DESCR.fullmatch(given)
-    if known is None or (known["kind"], known["size"]) == ("f", "1"):
-        found_type = brief(descr["structured"] if given is None else given)
+        reason = (f"its header says {' '.join(match[0].strip().rstrip(',') for match in members.values())}",)
+        raise refuse("npy.damaged", member, path.name, "a .npy file", brief(reason[0]))
+    if spelling is not None and "O" in spelling:
+        _refuse_pickle(path, member, f"its elements are of type {brief(spelling)}")
+    parsed = None if spelling is None else _DESCR.fullmatch(spelling)
+    if parsed is None or (parsed["kind"], parsed["size"]) == ("f", "1"):
+        found_type = brief(descr["structured"] if spelling is None else spelling)
         raise refuse("npy.type", member, f"{path.name} with elements of type {found_type}", "a tensor's type")
-    dtype = np.dtype(given)
+    dtype = np.dtype(spelling)
     sizes = tuple(int(text.strip().removesuffix("L")) for text in shape.split(",") if text.strip())
     if len(sizes) > MAX_DIMENSIONS:
         raise refuse("npy.damaged", member, f"{path.name} of {len(sizes)} dimensions", f"at most {MAX_DIMENSIONS}")

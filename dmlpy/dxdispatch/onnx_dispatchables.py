@@ -49,14 +49,14 @@ def parse_shapes(option: str, texts: Sequence[str], *, single: bool = False) -> 
     Raises:
         DescError: a text has another form, or with `single` more than one size.
     """
-    found: dict[str, Shape] = {}
+    shapes: dict[str, Shape] = {}
     for text in texts:
         name, _, sizes = text.rpartition(":")
         if not name or re.fullmatch(r"[1-9]\d{0,8}" if single else r"\d{1,9}(,\d{1,9})*", sizes, re.ASCII) is None:
             expected = "a name and its size, as batch:3" if single else "a name and its sizes, as x:2,3"
             raise DescError("dmlpy run", [Problem("onnx.sizes", option, repr(text), expected)])
-        found[name] = tuple(map(int, sizes.split(",")))
-    return found
+        shapes[name] = tuple(map(int, sizes.split(",")))
+    return shapes
 
 
 @dataclass(frozen=True)
@@ -138,12 +138,12 @@ class OnnxDispatch:
     def written(self) -> list[tuple[str, TensorDesc, Range]]:
         """The outputs that have sizes and elements before a run, each with its tensor and its place."""
         values = self.sized.interpretation(self.dispatchable.level).outputs
-        found = []
+        written = []
         for name, (place, sizes) in self.outputs.items():
             data_type = data_type_in_buffer(values[name])
             if data_type is not None and sizes is not None and 0 not in sizes and not place.resource.deferred:
-                found.append((name, TensorDesc(data_type=data_type, sizes=sizes or (1,)), place))
-        return found
+                written.append((name, TensorDesc(data_type=data_type, sizes=sizes or (1,)), place))
+        return written
 
 
 def resolve_onnx(
@@ -174,8 +174,8 @@ def resolve_onnx(
     sized = dispatchable.with_sizes(sizes)
     most = min(MAX_SIZED, max(MAX_SIZED_NODES // max(dispatchable.model.loaded.size.nodes, 1), 1))
     if len(dispatchable.sized) > most:
-        found = f"dispatched in more than {most} sizes of its inputs"
-        return None, [Problem("file.parts", f"dispatchable {dispatchable.name!r}", found, "fewer: each is compiled on its own")]
+        actual = f"dispatched in more than {most} sizes of its inputs"
+        return None, [Problem("file.parts", f"dispatchable {dispatchable.name!r}", actual, "fewer: each is compiled on its own")]
     try:
         interpretation = sized.interpretation(dispatchable.level)
     except DescError as error:
@@ -184,9 +184,9 @@ def resolve_onnx(
     outputs: dict[str, tuple[Range, Shape | None]] = {}
     for name, value in interpretation.outputs.items():
         if (item := bound.get(name)) is not None and item.place is not None:
-            given = dispatchable.shapes.get(name) or (None if item.entry.shape is None else tuple(item.entry.shape))
-            problems += _output_problems(item.path, value, item.place, given)
-            outputs[name] = item.place, value.static_sizes if value.is_static else given
+            entry_sizes = dispatchable.shapes.get(name) or (None if item.entry.shape is None else tuple(item.entry.shape))
+            problems += _output_problems(item.path, value, item.place, entry_sizes)
+            outputs[name] = item.place, value.static_sizes if value.is_static else entry_sizes
     if not problems:
         problems += _overlaps(interpretation.outputs, outputs)
     return None if problems else OnnxDispatch(dispatchable, sized, inputs, outputs), problems[:MAX_REPORTED]
@@ -219,8 +219,10 @@ def _input_sizes(dispatchable: OnnxDispatchable, value: Value, item: Located | N
     if shape is None:
         remedy = f'bind it as {{"name": ..., "shape": [...]}}, or give -b {name}:SIZES'
         return (), [Problem("bind.shape", name, "an input of unknown rank", "its shape", remedy=remedy)]
-    own = value.sizes
-    if own is None or (len(own) == len(shape) and all(not isinstance(a, int) or a == b for a, b in zip(own, shape, strict=True))):
+    declared = value.sizes
+    if declared is None or (
+        len(declared) == len(shape) and all(not isinstance(a, int) or a == b for a, b in zip(declared, shape, strict=True))
+    ):
         return shape, []
     return (), [Problem("bind.shape", f"{name}.shape", listed(shape), f"sizes of {value.summary()}")]
 
@@ -234,12 +236,12 @@ def _input_problems(path: str, value: Value, place: Range, shape: Shape) -> list
     return _size_problems(path, value, place, shape)
 
 
-def _output_problems(path: str, value: Value, place: Range, given: Shape | None) -> list[Problem]:
+def _output_problems(path: str, value: Value, place: Range, entry_sizes: Shape | None) -> list[Problem]:
     if data_type_in_buffer(value) is None:
         return [_without_type(path, value)]
-    shape = value.static_sizes if value.is_static else given
-    if given is not None and given != shape:
-        return [Problem("bind.shape", f"{path}.shape", listed(given), f"sizes of {value.summary()}")]
+    shape = value.static_sizes if value.is_static else entry_sizes
+    if entry_sizes is not None and entry_sizes != shape:
+        return [Problem("bind.shape", f"{path}.shape", listed(entry_sizes), f"sizes of {value.summary()}")]
     if place.resource.deferred:
         return []
     if shape is None:

@@ -62,8 +62,8 @@ class BoundModel:
         return self._compiled.profile(self._inputs(stream))
 
     def _inputs(self, stream: int) -> dict[str, Any]:
-        given = {name: self._read(self._action.sized.inputs[name], place, stream) for name, place in self._action.inputs.items()}
-        return self._zeros | given
+        arrays = {name: self._read(self._action.sized.inputs[name], place, stream) for name, place in self._action.inputs.items()}
+        return self._zeros | arrays
 
     def _read(self, value: Value, place: Range, stream: int) -> Any:
         """An input with the contents of its resource."""

@@ -77,13 +77,13 @@ class Finding:
         """The part with the positions of its problems."""
         if self.positions:
             return self
-        found = [
+        located = [
             positions.of(
                 self.location, problem.path, key=problem.code in OF_KEYS, outer=self.struct is None or problem.code == "operator.unknown"
             )
             for problem in self.problems
         ]
-        return replace(self, positions=tuple(found))
+        return replace(self, positions=tuple(located))
 
     def text(self, path: str = "", *, alone: bool = False) -> str:
         """Formats the problems under the part's name; those with a position begin with `FILE:LINE:COLUMN:`, as editors expect.
@@ -103,13 +103,13 @@ class Finding:
 
     def sentences(self, path: str = "") -> list[str]:
         """Formats a line for each problem: place, problem, what sources say if they disagree, remedy."""
-        found = []
+        sentences = []
         for index, problem in enumerate(self._spelled(self.problems)):
             place = f"{self.place}: " if self.place else ""
             remedy = f"; {problem.remedy}" if problem.remedy else ""
             reason = f". {problem.why[-1]}" if self.severity == "undocumented" else ""
-            found.append(f"{self._position(path, index)}{place}{problem.sentence()}{reason}{remedy}")
-        return found
+            sentences.append(f"{self._position(path, index)}{place}{problem.sentence()}{reason}{remedy}")
+        return sentences
 
     def spelled(self) -> Iterator[tuple[Problem, Position | None]]:
         """The problems in the file's spelling, each with its position if known."""
@@ -130,10 +130,10 @@ class Finding:
 
     def to_dicts(self) -> list[dict[str, Any]]:
         """The problems as dicts for JSON, each with its part. Places in the file have one spelling only."""
-        found = []
+        dicts = []
         for index, (problem, spelled) in enumerate(zip(self.problems, self._spelled(self.problems), strict=True)):
             position = self.positions[index] if index < len(self.positions) else None
-            found.append(
+            dicts.append(
                 {
                     "subject": self.place,
                     "struct": self.struct,
@@ -145,7 +145,7 @@ class Finding:
                     "severity": self.severity,
                 }
             )
-        return found
+        return dicts
 
 
 def graph_finding(place: Place, problems: Iterable[Problem], graph: Graph | None = None) -> Finding:

@@ -254,8 +254,8 @@ def _generate(values: dict[str, Any], data_type: DataType, available: int) -> Co
     """Generates a constant, or a sequence accumulated in its type, with that type's rounding and wrap-around."""
     forms = [name for name in ("value", "valueStart", "sourcePath") if name in values]
     if len(forms) != 1:
-        found = " and ".join(forms) or "without value, valueStart and sourcePath"
-        raise refuse("field.form", "initialValues", found, "exactly one of value, valueStart and sourcePath")
+        actual = " and ".join(forms) or "without value, valueStart and sourcePath"
+        raise refuse("field.form", "initialValues", actual, "exactly one of value, valueStart and sourcePath")
     count = values.get("valueCount")
     if not isinstance(count, int) or isinstance(count, bool) or count < 1:
         raise refuse(
@@ -329,8 +329,8 @@ def _struct(values: list[Any]) -> Array:
 def _from_file(entry: ResourceEntry, values: dict[str, Any], folders: Folders, available: int) -> Contents:
     others = [name for name in ("value", "valueStart") if name in values]
     if others or not isinstance(values["sourcePath"], str) or not values["sourcePath"]:
-        found = f"sourcePath and {' and '.join(others)}" if others else brief(values["sourcePath"])
-        raise refuse("field.form", "initialValues", found, "sourcePath alone, the name of a file")
+        actual = f"sourcePath and {' and '.join(others)}" if others else brief(values["sourcePath"])
+        raise refuse("field.form", "initialValues", actual, "sourcePath alone, the name of a file")
     data_type = entry.initial_values_data_type
     path = folders.source(values["sourcePath"], SOURCE)
     suffix = path.suffix.lower()

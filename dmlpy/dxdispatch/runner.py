@@ -300,8 +300,8 @@ class _ModelRun:
         for name, old in before.items():
             strays = stray_bytes(old, self.read(self.model.resources[name]), written.get(name, []))
             if strays.size:
-                found = f"changed at {strays.size} bytes outside the described elements, the first at byte {strays[0]}"
-                problems.append(Problem("debug.stray", f"resource {name!r}", found, "the bytes that were there"))
+                actual = f"changed at {strays.size} bytes outside the described elements, the first at byte {strays[0]}"
+                problems.append(Problem("debug.stray", f"resource {name!r}", actual, "the bytes that were there"))
         if problems:
             raise BindError(f"dispatchable {action.dispatchable.name!r}", problems)
 

@@ -63,11 +63,11 @@ class Document:
         """The problems of the text itself."""
         if not self.repeats:
             return []
-        found = list(islice(self.positions.repeated_keys(), MAX_REPORTED + 1))
-        problems = [Problem("json.duplicate", repr(key), "given twice in one object", "each key once") for key, _ in found]
-        if len(found) > MAX_REPORTED:
+        repeated = list(islice(self.positions.repeated_keys(), MAX_REPORTED + 1))
+        problems = [Problem("json.duplicate", repr(key), "given twice in one object", "each key once") for key, _ in repeated]
+        if len(repeated) > MAX_REPORTED:
             problems[-1] = and_more(problems[-1])
-        return [Finding("", tuple(problems), positions=tuple(position for _, position in found))]
+        return [Finding("", tuple(problems), positions=tuple(position for _, position in repeated))]
 
 
 def read_bytes(path: Path) -> bytes:
@@ -110,8 +110,8 @@ def too_many_parts(count: int) -> Problem | None:
     """The problem of a file whose descs have too many objects and arrays; None if they can be checked."""
     if count <= MAX_DESC_PARTS:
         return None
-    found, expected = f"descs of {count} objects and arrays", f"at most {MAX_DESC_PARTS}"
-    return Problem("file.parts", "file", found, expected, remedy="check its descs in separate files")
+    actual, expected = f"descs of {count} objects and arrays", f"at most {MAX_DESC_PARTS}"
+    return Problem("file.parts", "file", actual, expected, remedy="check its descs in separate files")
 
 
 def decode(data: bytes, path: Path) -> Document:
@@ -129,8 +129,8 @@ def decode(data: bytes, path: Path) -> Document:
 
 def _refuse_foreign(data: bytes, path: Path) -> None:
     """Raises ModelError for a file of a format that is known and not JSON."""
-    if (known := foreign_format(data)) is not None:
-        raise _refuse(path, "file.format", known[0], EXPECTED, remedy=known[1])
+    if (foreign := foreign_format(data)) is not None:
+        raise _refuse(path, "file.format", foreign[0], EXPECTED, remedy=foreign[1])
 
 
 def parse(text: str, path: Path | str = "text") -> Document:
@@ -140,10 +140,10 @@ def parse(text: str, path: Path | str = "text") -> Document:
 
     def members(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
         nonlocal repeats, longest
-        found = dict(pairs)
-        repeats = repeats or len(found) < len(pairs)
-        longest = max(longest, max(map(len, found), default=0))
-        return found
+        unique = dict(pairs)
+        repeats = repeats or len(unique) < len(pairs)
+        longest = max(longest, max(map(len, unique), default=0))
+        return unique
 
     def decoded(text: str) -> Any:
         start = len(text) - len(text.lstrip(" \t\r\n"))
@@ -170,9 +170,9 @@ def parse(text: str, path: Path | str = "text") -> Document:
         # All that is left: Python converts no integer of this many digits.
         most = sys.get_int_max_str_digits()
         number = re.search(rf"(?<!\d)\d{{{most + 1},}}+", text)
-        found = "a number of too many digits" if number is None else f"a number of {len(number[0])} digits"
+        actual = "a number of too many digits" if number is None else f"a number of {len(number[0])} digits"
         position = None if number is None else Positions(text).at(number.start())
-        raise _refuse(path, "json.number", found, f"at most {most}", position=position) from None
+        raise _refuse(path, "json.number", actual, f"at most {most}", position=position) from None
     if not isinstance(data, dict):
         raise _refuse(path, "json.root", f"a JSON {_NAMES[type(data)]}", "an object: { ... }", position=Position(1, 1))
     if longest > MAX_KEY:
@@ -201,7 +201,7 @@ def _syntax_error(text: str, path: Path | str, error: json.JSONDecodeError) -> M
 
 
 def _refuse(
-    path: Path | str, code: str, found: str, expected: str, *why: str, remedy: str | None = None, position: Position | None = None
+    path: Path | str, code: str, actual: str, expected: str, *why: str, remedy: str | None = None, position: Position | None = None
 ) -> ModelError:
     positions = () if position is None else (position,)
-    return ModelError(path, [Finding("", (Problem(code, "file", found, expected, why, remedy),), positions=positions)])
+    return ModelError(path, [Finding("", (Problem(code, "file", actual, expected, why, remedy),), positions=positions)])

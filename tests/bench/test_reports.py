@@ -290,7 +290,7 @@ def test_lines_of_the_picture_hold_ratios_and_floors(record: Record) -> None:
     found = {line.label: line for line in picture.lines(record)}
     assert list(found) == ["lstm-64-b1-t100", "lstm-512-b64-t50", "lstm-512-b64-t50, training", "gru-reset-before-256-b16-t100"]
     line = found["lstm-512-b64-t50, training"]
-    assert line.own == "450 ms"
+    assert line.own_time == "450 ms"
     assert line.ratios == pytest.approx({("torch", "eager"): 3.2})
     assert line.floor == pytest.approx(330 / 450)
 

@@ -107,11 +107,11 @@ class LoopRunner(Runner):
         flowing = self._xs[number]
         for place, layer in enumerate(shape.layers):
             directions = {"FORWARD": (False,), "BACKWARD": (True,), "BIDIRECTIONAL": (False, True)}[layer.direction]
-            found = [self._run_direction(place, layer, index, flowing, backwards) for index, backwards in enumerate(directions)]
-            flowing = xp.concatenate([sequence for sequence, _, _ in found], axis=2) if len(found) > 1 else found[0][0]
-            self._kept[f"h{place}"] = xp.stack([h for _, h, _ in found])
+            results = [self._run_direction(place, layer, index, flowing, backwards) for index, backwards in enumerate(directions)]
+            flowing = xp.concatenate([sequence for sequence, _, _ in results], axis=2) if len(results) > 1 else results[0][0]
+            self._kept[f"h{place}"] = xp.stack([h for _, h, _ in results])
             if layer.cell == "LSTM":
-                self._kept[f"c{place}"] = xp.stack([c for _, _, c in found])
+                self._kept[f"c{place}"] = xp.stack([c for _, _, c in results])
         self._kept["y"] = flowing
 
     def _run_direction(self, place: int, layer: LayerShape, direction: int, x: Any, backwards: bool) -> tuple[Any, Any, Any]:

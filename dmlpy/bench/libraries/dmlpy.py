@@ -41,8 +41,8 @@ class Dmlpy(Library):
         super().__init__(self.place.name, threads)
 
     def versions(self) -> dict[str, str]:
-        found = {"dmlpy": dml.__version__, "numpy": np.__version__}
-        found |= {name: text for name, text in self.place.describe().items() if "llvmlite" in name}
+        versions = {"dmlpy": dml.__version__, "numpy": np.__version__}
+        versions |= {name: text for name, text in self.place.describe().items() if "llvmlite" in name}
         if self.on_gpu:
             from importlib.metadata import packages_distributions, version
 
@@ -50,9 +50,9 @@ class Dmlpy(Library):
 
             assert isinstance(self.place, CudaDevice)
             for name in packages_distributions().get("cupy", [])[:1]:
-                found |= {"cupy": version(name), "CuPy's package": name}  # which names the CUDA version
-            found["compiler"] = self.place.runtime.compiler_version()
-        return found
+                versions |= {"cupy": version(name), "CuPy's package": name}  # which names the CUDA version
+            versions["compiler"] = self.place.runtime.compiler_version()
+        return versions
 
     def instruction_set(self) -> str | None:
         if self.place.name != "cpu":
@@ -181,9 +181,9 @@ class DmlpyRunner(Runner):
         return {field: self._buffer(name) for field, name in names.items()}
 
     def _read(self, name: str, sizes: Sequence[int] | None = None) -> Array:
-        memory, (known, dtype) = self._memory[name], self._sizes[name]
+        memory, (own_sizes, dtype) = self._memory[name], self._sizes[name]
         data = self._device.read(memory.pointer, memory.size, self._stream)
-        return np.frombuffer(data, dtype).reshape(known if sizes is None else sizes)
+        return np.frombuffer(data, dtype).reshape(own_sizes if sizes is None else sizes)
 
     # passes
 
@@ -227,32 +227,32 @@ class _LayersRunner(_SampledRunner):
             self._put("lengths", self._work.lengths().astype(np.uint32))
         self._descs: list[Any] = shape.descs(self._work.case.which, self._work.case.dtype)
 
-    def _named(self, desc: Any, number: int, *, own: Sequence[str]) -> dict[str, str]:
+    def _named(self, desc: Any, number: int, *, unnumbered: Sequence[str]) -> dict[str, str]:
         """The names of a layer's memory by field, without the sequence between layers; allocates memory that does not exist yet."""
         names = {}
         for field, tensor in desc.tensors().items():
             if field == "sequence_lengths_tensor":
                 names[field] = "lengths"
-            elif field not in own:
+            elif field not in unnumbered:
                 names[field] = f"{field}{number}"
                 if names[field] not in self._memory:
                     self._make(names[field], tensor)
         return names
 
-    def _forward_names(self, desc: Any, number: int, given: int) -> dict[str, str]:
-        """The names of a forward operator's tensors; `given` is the set of inputs."""
-        names = self._named(desc, number, own=("input_tensor",))
-        return names | {"input_tensor": f"output_sequence_tensor{number - 1}" if number else f"x{given}"}
+    def _forward_names(self, desc: Any, number: int, input_set: int) -> dict[str, str]:
+        """The names of a forward operator's tensors; `input_set` is the set of inputs."""
+        names = self._named(desc, number, unnumbered=("input_tensor",))
+        return names | {"input_tensor": f"output_sequence_tensor{number - 1}" if number else f"x{input_set}"}
 
     def results(self) -> dict[str, Array]:
         shape = self._work.shape
         last = len(shape.layers) - 1
-        found = {"y": self._read(f"output_sequence_tensor{last}", (shape.steps, shape.batch, shape.layers[last].output_size))}
+        results = {"y": self._read(f"output_sequence_tensor{last}", (shape.steps, shape.batch, shape.layers[last].output_size))}
         for number, layer in enumerate(shape.layers):
-            found[f"h{number}"] = self._read(f"output_single_tensor{number}")[0]
+            results[f"h{number}"] = self._read(f"output_single_tensor{number}")[0]
             if layer.cell == "LSTM":
-                found[f"c{number}"] = self._read(f"output_cell_single_tensor{number}")[0]
-        return found
+                results[f"c{number}"] = self._read(f"output_cell_single_tensor{number}")[0]
+        return results
 
 
 class ForwardRunner(_LayersRunner):
@@ -263,16 +263,16 @@ class ForwardRunner(_LayersRunner):
     def _bind(self, sets: int) -> tuple[list[Dispatches], list[dml.CompiledOperator]]:
         operators = [dml.compile(desc, self._device) for desc in self._descs]
         self._packing: list[Callable[[], object]] = []
-        found: list[list[dml.Dispatch]] = [[] for _ in range(sets)]
+        dispatches_of: list[list[dml.Dispatch]] = [[] for _ in range(sets)]
         for number, operator in enumerate(operators):
             names = self._forward_names(operator.desc, number, 0)
             packed: dict[str, Any] = self._buffers({field: names[field] for field in names if field.removesuffix("_tensor") in _PARAMETERS})
             prepared = operator.prepare(**packed)
             self._packing.append(self._repacking(operator, number, packed))
-            for given, dispatches in enumerate(found):
-                buffers = self._buffers(self._forward_names(operator.desc, number, given))
+            for input_set, dispatches in enumerate(dispatches_of):
+                buffers = self._buffers(self._forward_names(operator.desc, number, input_set))
                 dispatches.append(prepared.bind(*_split(operator.desc, {name: buffers[name] for name in buffers if name not in packed})))
-        return list(found), operators
+        return list(dispatches_of), operators
 
     def _repacking(self, operator: dml.CompiledOperator, number: int, packed: Mapping[str, dml.Buffer]) -> Callable[[], object]:
         """Packs a layer's parameters into separate memory that no pass reads."""
@@ -299,29 +299,29 @@ class TrainingRunner(_LayersRunner):
         forward = self._descs[:layers]
         backward = [upstream_of_y_alone(desc, forward[layers - 1 - index]) for index, desc in enumerate(self._descs[layers:])]
         operators = [dml.compile(desc, self._device) for desc in (*forward, *backward)]
-        found: list[list[dml.Dispatch]] = [[] for _ in range(sets)]
+        dispatches_of: list[list[dml.Dispatch]] = [[] for _ in range(sets)]
         for place, operator in enumerate(operators):
             number = place if place < layers else 2 * layers - 1 - place
-            for given, dispatches in enumerate(found):
-                if number and given:  # only the first layer reads the set's input
-                    dispatches.append(found[0][place])
+            for input_set, dispatches in enumerate(dispatches_of):
+                if number and input_set:  # only the first layer reads the set's input
+                    dispatches.append(dispatches_of[0][place])
                     continue
-                names = self._forward_names(operator.desc, number, given)
+                names = self._forward_names(operator.desc, number, input_set)
                 if place >= layers:
                     above = f"input_gradient_tensor{number + 1}" if number < layers - 1 else "dy"
                     names["output_sequence_gradient_tensor"] = above
                 dispatches.append(operator.bind(*_split(operator.desc, self._buffers(names))))
-        return list(found), operators
+        return list(dispatches_of), operators
 
-    def _named(self, desc: Any, number: int, *, own: Sequence[str]) -> dict[str, str]:
-        return super()._named(desc, number, own=(*own, "output_sequence_gradient_tensor"))
+    def _named(self, desc: Any, number: int, *, unnumbered: Sequence[str]) -> dict[str, str]:
+        return super()._named(desc, number, unnumbered=(*unnumbered, "output_sequence_gradient_tensor"))
 
     def results(self) -> dict[str, Array]:
-        found = super().results()
+        results = super().results()
         for number, layer in enumerate(self._work.shape.layers):
             names = [name for name in self._memory if name.endswith(f"_gradient_tensor{number}")]
-            found |= gradients_by_name(layer, {name.removesuffix(str(number)): self._read(name) for name in names}, number)
-        return found | {"dx": self._read("input_gradient_tensor0")[0]}
+            results |= gradients_by_name(layer, {name.removesuffix(str(number)): self._read(name) for name in names}, number)
+        return results | {"dx": self._read("input_gradient_tensor0")[0]}
 
 
 class NormalizationRunner(_SampledRunner):
@@ -341,21 +341,21 @@ class NormalizationRunner(_SampledRunner):
             for field, tensor in desc.tensors().items():
                 if field not in ("x", "y_backprop") and field not in self._memory:
                     self._make(field, tensor)
-        found = []
-        for given in range(sets):
+        dispatches_of = []
+        for input_set in range(sets):
             dispatches = []
             for operator in operators:
-                given_names = {field: _NORMALIZATION.get(field, field) for field in operator.desc.tensors()} | {"x": f"x{given}"}
+                given_names = {field: _NORMALIZATION.get(field, field) for field in operator.desc.tensors()} | {"x": f"x{input_set}"}
                 dispatches.append(operator.bind(*_split(operator.desc, self._buffers(given_names))))
-            found.append(dispatches)
-        return list(found), operators
+            dispatches_of.append(dispatches)
+        return list(dispatches_of), operators
 
     def results(self) -> dict[str, Array]:
         names = {"y": "y"}
         if self._work.case.trains:
             names |= {"dx": "x_backprop", "dscale": "scale_backprop", "doffset": "offset_backprop"}
-        found = {name: self._read(memory) for name, memory in names.items()}
-        return {name: self._work.from_memory(array) if array.ndim == 4 else array for name, array in found.items()}
+        arrays = {name: self._read(memory) for name, memory in names.items()}
+        return {name: self._work.from_memory(array) if array.ndim == 4 else array for name, array in arrays.items()}
 
 
 _PARAMETERS = ("weight", "recurrence", "bias", "projection")

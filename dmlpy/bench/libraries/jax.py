@@ -68,21 +68,21 @@ class _JaxRunner(Runner):
     def __init__(self, library: Jax, work: OperatorWork) -> None:
         self._work, jax = work, library.jax
         function, names = FUNCTIONS[work.operator_case.operator], list(work.arrays)
-        compiled = jax.jit(lambda *given: function(jax, SimpleNamespace(**dict(zip(names, given, strict=True)))))
-        self._given = [jax.tree.map(lambda array: jax.numpy.asarray(once(array)), value) for value in work.arrays.values()]
+        compiled = jax.jit(lambda *operands: function(jax, SimpleNamespace(**dict(zip(names, operands, strict=True)))))
+        self._inputs = [jax.tree.map(lambda array: jax.numpy.asarray(once(array)), value) for value in work.arrays.values()]
         try:
-            self._compiled = compiled.lower(*self._given).compile()
+            self._compiled = compiled.lower(*self._inputs).compile()
         except Exception as error:  # its errors have no common base: most often there is no kernel for the type
             raise UnsupportedError(f"JAX refuses the function: {str(error).splitlines()[0]}") from error
         self.plan = (f"XLA, {work.operator_case.operator}",)
         library.mark()
 
     def run(self, number: int) -> None:
-        self._kept = self._compiled(*self._given)
+        self._kept = self._compiled(*self._inputs)
         for array in self._kept if isinstance(self._kept, tuple) else (self._kept,):
             array.block_until_ready()
 
     def results(self) -> dict[str, Array]:
         made = self._kept if isinstance(self._kept, tuple) else (self._kept,)
-        found = dict(zip(output_places(self._work), made, strict=False))
-        return {place: self._work.described(place, np.asarray(array)) for place, array in found.items()}
+        arrays = dict(zip(output_places(self._work), made, strict=False))
+        return {place: self._work.described(place, np.asarray(array)) for place, array in arrays.items()}

@@ -75,17 +75,17 @@ class RecurrentRunner(Runner):
     def __init__(self, library: OnnxRuntime, work: RecurrentWork) -> None:
         self._library, self._work = library, work
         self._place = library.place
-        given: dict[str, Array] = {}
+        parameters: dict[str, Array] = {}
         for number, layer in enumerate(work.shape.layers):
             for field, array in work.initial_fields(layer, work.shape.batch).items():
-                given[f"{field}{number}"] = array[0]
+                parameters[f"{field}{number}"] = array[0]
         if work.shape.ragged:
-            given["lengths"] = work.lengths().astype(np.int32)
-        inputs = [{"x": work.x(number), **given} for number in range(library.sets)]
+            parameters["lengths"] = work.lengths().astype(np.int32)
+        inputs = [{"x": work.x(number), **parameters} for number in range(library.sets)]
         model = self._model(inputs[0])
         library.mark()
         self._session = library.session(model)
-        self._placed = {name: self._value(array) for name, array in given.items()}
+        self._placed = {name: self._value(array) for name, array in parameters.items()}
         outputs = self._output_sizes()
         self._outputs = {
             name: library.runtime.OrtValue.ortvalue_from_shape_and_type(list(sizes), work.dtype, *self._place)
@@ -110,13 +110,13 @@ class RecurrentRunner(Runner):
 
     def _output_sizes(self) -> dict[str, tuple[int, ...]]:
         shape = self._work.shape
-        found: dict[str, tuple[int, ...]] = {"y": (shape.steps, shape.batch, shape.layers[-1].output_size)}
+        sizes: dict[str, tuple[int, ...]] = {"y": (shape.steps, shape.batch, shape.layers[-1].output_size)}
         for number, layer in enumerate(shape.layers):
             for name in ("h", "c") if layer.cell == "LSTM" else ("h",):
-                found[f"{name}{number}"] = (layer.directions, shape.batch, layer.hidden_size)
-        return found
+                sizes[f"{name}{number}"] = (layer.directions, shape.batch, layer.hidden_size)
+        return sizes
 
-    def _model(self, given: dict[str, Array]) -> Any:
+    def _model(self, initializers: dict[str, Array]) -> Any:
         """The layers as a chain: each output [T, D, B, H] is transposed to the next input [T, B, D H]."""
         helper, to_tensor = self._library.onnx.helper, self._library.onnx.numpy_helper.from_array
         work, shape = self._work, self._work.shape
@@ -144,7 +144,8 @@ class RecurrentRunner(Runner):
                 before = f"by_sample{number}"
             nodes.append(helper.make_node("Reshape", [before, f"sizes{number}"], [flowing]))
         values = [
-            helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(array.dtype), array.shape) for name, array in given.items()
+            helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(array.dtype), array.shape)
+            for name, array in initializers.items()
         ]
         kind = helper.np_dtype_to_tensor_dtype(work.dtype)
         outputs = [helper.make_tensor_value_info(name, kind, sizes) for name, sizes in self._output_sizes().items()]

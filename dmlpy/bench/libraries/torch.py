@@ -61,10 +61,10 @@ class Torch(Library):
             self.torch.cuda.empty_cache()
 
     def versions(self) -> dict[str, str]:
-        found = {self.name: self.torch.__version__}
+        versions = {self.name: self.torch.__version__}
         if self.on_gpu and self.cudnn:
-            found |= {"cuDNN": str(self.torch.backends.cudnn.version()), "PyTorch's CUDA": str(self.torch.version.cuda)}
-        return found
+            versions |= {"cuDNN": str(self.torch.backends.cudnn.version()), "PyTorch's CUDA": str(self.torch.version.cuda)}
+        return versions
 
     def instruction_set(self) -> str | None:
         return None if self.on_gpu else str(self.torch.backends.cpu.get_cpu_capability())
@@ -211,23 +211,23 @@ class RecurrentRunner(_SampledRunner):
             flowing: Any = x
             if self._lengths is not None:
                 flowing = torch.nn.utils.rnn.pack_padded_sequence(x, self._lengths)
-            found: dict[str, Any] = {}
+            results: dict[str, Any] = {}
             for stack in self._modules:
                 flowing, states = stack(flowing)
-                found |= states
+                results |= states
             if self._lengths is not None:
                 flowing, _ = torch.nn.utils.rnn.pad_packed_sequence(flowing, total_length=self._work.shape.steps)
-            found["y"] = flowing
+            results["y"] = flowing
             if self._work.case.trains:
                 gradients = torch.autograd.grad(flowing, [x, *self._leaves.values()], self._dy)
-                found |= dict(zip(("dx", *(f"d{name}" for name in self._leaves)), gradients, strict=True))
-        return found
+                results |= dict(zip(("dx", *(f"d{name}" for name in self._leaves)), gradients, strict=True))
+        return results
 
     def results(self) -> dict[str, Array]:
-        found = super().results()
+        results = super().results()
         for stack in self._modules:
-            stack.name_results(found)
-        return found
+            stack.name_results(results)
+        return results
 
 
 _BLOCKS: dict[str, tuple[str, int | None]] = {
@@ -243,11 +243,11 @@ _BLOCKS: dict[str, tuple[str, int | None]] = {
 def _runs(layers: tuple[LayerShape, ...]) -> Iterator[list[tuple[int, LayerShape]]]:
     """The indices of consecutive layers that differ in the input size only."""
     for _, run in groupby(enumerate(layers), lambda item: (item[1].cell, item[1].hidden_size, item[1].direction, item[1].projection)):
-        found = list(run)
-        if found[0][1].direction == "BACKWARD":
-            yield from ([one] for one in found)  # between them the sequence is reversed
+        consecutive = list(run)
+        if consecutive[0][1].direction == "BACKWARD":
+            yield from ([one] for one in consecutive)  # between them the sequence is reversed
         else:
-            yield found
+            yield consecutive
 
 
 class _Stack:
@@ -299,28 +299,28 @@ class _Stack:
         ends = states if len(self._states) == 2 else (states,)
         return flowing, {f"{name}@{self._first}": end for name, end in zip(("h", "c"), ends, strict=False)}
 
-    def name_results(self, found: dict[str, Array]) -> None:
+    def name_results(self, results: dict[str, Array]) -> None:
         """Converts stacked states and single blocks to the arrays of the work."""
         import numpy as np
 
         for prefix in ("", "d"):
             for letter in ("h", "c"):
-                stacked = found.pop(f"{prefix}{letter}@{self._first}", None)
+                stacked = results.pop(f"{prefix}{letter}@{self._first}", None)
                 if stacked is None:
                     continue
                 for place, (number, layer) in enumerate(self._layers):
-                    found[f"{prefix}{letter}{number}"] = stacked[place * layer.directions : (place + 1) * layer.directions]
+                    results[f"{prefix}{letter}{number}"] = stacked[place * layer.directions : (place + 1) * layer.directions]
         for number, layer in self._layers:
             blocks: dict[str, list[Array]] = {}
             for direction in range(layer.directions):
                 for name, (letter, _) in _BLOCKS.items():
                     suffix = f"_l{number - self._first}{'_reverse' if direction else ''}@{self._first}"
-                    block = found.pop(f"d{name}{suffix}", None)
+                    block = results.pop(f"d{name}{suffix}", None)
                     if block is not None:
                         blocks.setdefault(letter, []).append(block)
             for letter, parts in blocks.items():
                 array = np.stack(parts)
-                found[f"d{letter}{number}"] = array.reshape(layer.directions, 2, -1) if letter == "b" else array
+                results[f"d{letter}{number}"] = array.reshape(layer.directions, 2, -1) if letter == "b" else array
 
 
 class NormalizationRunner(_SampledRunner):
@@ -338,7 +338,7 @@ class NormalizationRunner(_SampledRunner):
         with torch.set_grad_enabled(self._work.case.trains):
             scale, offset = self._leaves["scale"], self._leaves["offset"]
             y = torch.nn.functional.batch_norm(x, None, None, scale, offset, training=True, eps=self._work.EPSILON)
-            found = {"y": y}
+            results = {"y": y}
             if self._work.case.trains:
-                found |= dict(zip(("dx", "dscale", "doffset"), torch.autograd.grad(y, (x, scale, offset), self._dy), strict=True))
-        return found
+                results |= dict(zip(("dx", "dscale", "doffset"), torch.autograd.grad(y, (x, scale, offset), self._dy), strict=True))
+        return results
