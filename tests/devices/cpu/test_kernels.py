@@ -344,7 +344,9 @@ def test_a_long_compilation_is_announced_on_a_terminal(
 def test_short_compilations_that_are_long_together_are_announced(monkeypatch: pytest.MonkeyPatch) -> None:
     stream = Terminal()
     monkeypatch.setattr(sys, "stderr", stream)
-    monkeypatch.setattr(jit, "loaded_functions", [jit.LoadedFunction("step", 0.6, compiled=True), jit.LoadedFunction("rows", 9, compiled=False)] * 2)
+    monkeypatch.setattr(
+        jit, "loaded_functions", [jit.LoadedFunction("step", 0.6, compiled=True), jit.LoadedFunction("rows", 9, compiled=False)] * 2
+    )
     with jit._announced("pooling"):
         time.sleep(0.3)
     assert "Compiling kernels for pooling" in stream.getvalue()
