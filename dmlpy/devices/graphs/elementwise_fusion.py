@@ -24,6 +24,7 @@ MAX_INPUTS = 12
 """Tensors that a group reads from memory, at most: each takes registers, and room among a kernel's parameters."""
 MAX_GROUPED = 32
 """Nodes of a group, at most."""
+_EQUALS, _NOT = "ELEMENT_WISE_LOGICAL_EQUALS", "ELEMENT_WISE_LOGICAL_NOT"
 _LONG = 16
 """Elements along an axis from which contiguity matters."""
 
@@ -52,6 +53,8 @@ def fuse_elementwise(
         if group is not None:
             free.difference_update(group.nodes)
             found.append(group)
+    grouped = {node for group in found for node in group.nodes}
+    found += (group for node in ir.order() if node not in grouped and (group := _inequality(ir, node, compile_node)) is not None)
     return _replace_groups(ir, found) if found else ir
 
 
@@ -73,6 +76,14 @@ def _largest(
             continue
         return group
     return None
+
+
+def _inequality(ir: GraphIR, last: int, compile_node: Callable[[OperatorDesc], object]) -> _Group | None:
+    """The group of an inverted LOGICAL_EQUALS, which devices may have although truth values are in none of their groups."""
+    if ir.operators[last].short_name() != _NOT or not _is_plain(ir.operators[last]):
+        return None
+    equal = {node for _, (node, _) in ir.reads_of(last) if node is not None and ir.operators[node].short_name() == _EQUALS}
+    return _largest(ir, last, {node for node in equal if _is_plain(ir.operators[node])}, set(), compile_node)
 
 
 def _is_plain(desc: OperatorDesc) -> bool:

@@ -26,6 +26,7 @@ from dmlpy.devices.cpu.elementwise.integer_plan import (
 )
 from dmlpy.devices.cpu.elementwise.integer_plan import FUNCTIONS as EVERY_FUNCTION
 from dmlpy.devices.cpu.plans import compiled_plan
+from dmlpy.graphs import GraphBuilder
 from tests.support.operators.layout_runs import run
 
 LARGE = {resolve_name(name): row for name, row in EVERY_FUNCTION.items() if row[0] not in _ONLY_SMALL}
@@ -181,6 +182,24 @@ def test_rows_of_every_type(kind: Any) -> None:
         with np.errstate(all="ignore"):
             wanted = run(desc, given)[output.place]
         np.testing.assert_array_equal(run(desc, given, "cpu")[output.place], wanted, err_msg=own)
+
+
+@pytest.mark.parametrize("strides", [None, (0, 1), (0, 0)], ids=["packed", "a row", "a number"])
+@pytest.mark.parametrize("own", ["FLOAT32", "FLOAT16", "UINT8", "INT16", "INT64"])
+def test_inverted_equalities_are_one_kernel(own: str, strides: Any) -> None:
+    """With all numbers unequal to NaN; few elements are two kernels."""
+    given = {"a": elements(np.random.default_rng(8), own), "b": elements(np.random.default_rng(9), own)}
+    for sizes, nodes in ((SIZES, 1), ((3, 67), 2)):
+        g, output = GraphBuilder("inequality"), dml.TensorDesc(data_type="UINT8", sizes=sizes)
+        a, b = (g.input(n, dml.TensorDesc(data_type=own, sizes=sizes, strides=s)) for n, s in (("a", None), ("b", strides)))
+        equal = g.add(dml.ElementWiseLogicalEqualsDesc, "equal", a_tensor=a, b_tensor=b, output_tensor=output)
+        g.output("y", g.add(dml.ElementWiseLogicalNotDesc, "not", input_tensor=equal, output_tensor=output))
+        compiled = dml.compile(g.build(), "cpu")
+        x = np.ascontiguousarray(given["a"][:, : sizes[1]])
+        y = np.ascontiguousarray(given["b"][: sizes[0] if strides is None else 1, : 1 if strides == (0, 0) else sizes[1]])
+        arrays = {"a": x, "b": np.broadcast_to(y, sizes)}
+        assert len(compiled.profile(arrays, runs=1).nodes) == nodes
+        np.testing.assert_array_equal(compiled(**arrays)["y"], x != y)
 
 
 def test_rows_that_numpy_computes() -> None:

@@ -194,6 +194,8 @@ def _result(builder: Any, function: Function, of: np.dtype[Any], x: Any, y: Any,
             return builder.icmp_signed("==", x, zero)
         case Function.DIVIDE | Function.MODULUS_TRUNCATE | Function.MODULUS_FLOOR:
             return _division(builder, function, of, x, y)
+        case Function.NOT_EQUAL:
+            return builder.fcmp_unordered("!=", x, y) if of.kind == "f" else builder.icmp_signed("!=", x, y)
         case Function.CLIP:
             low, high = (_all_lanes(builder, limit, kind) for limit in limits)
             held = builder.select(compared("<", x, low), low, x)

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from dmlpy.description.descs import OperatorDesc
     from dmlpy.description.tensors import TensorDesc
+    from dmlpy.devices.graphs.elementwise_group_desc import ElementwiseGroupDesc
 
 SMALL = Kernel("dmlpy.devices.cpu.elementwise.integer_kernels:build_small", 5)
 """The functions of small tensors, by a loop over elements one by one."""
@@ -68,6 +69,7 @@ class Function(StrEnum):
     XOR = "xor"
     NOT = "not"
     SELECT = "select"
+    NOT_EQUAL = "not equal"
     BIT_AND = "bit and"
     BIT_OR = "bit or"
     BIT_XOR = "bit xor"
@@ -88,7 +90,7 @@ class Function(StrEnum):
 
 CODES = {function: code for code, function in enumerate(tuple(Function)[: tuple(Function).index(Function.SELECT) + 1])}
 """The functions of small tensors, and their codes in the kernel."""
-COMPARISONS = frozenset({Function.EQUAL, Function.LESS, Function.LESS_OR_EQUAL})
+COMPARISONS = frozenset({Function.EQUAL, Function.NOT_EQUAL, Function.LESS, Function.LESS_OR_EQUAL})
 _ONLY_SMALL = frozenset({Function.CONVERT, Function.SELECT})
 _AS_FAST = frozenset({Function.ADD, Function.SUBTRACT, Function.MULTIPLY})
 """The functions whose contiguous elements NumPy computes as fast."""
@@ -378,7 +380,24 @@ def integer_plan(desc: OperatorDesc) -> SmallPlan | ContiguousPlan | RowsPlan | 
         return None
     tensors = desc.tensors()
     places = ("output_gradient_tensor" if function is Function.RELU_GRADIENT else "output_tensor", *inputs)
-    descs = [tensors[place] for place in places]
+    return _planned(desc, function, places, [tensors[place] for place in places])
+
+
+def inequality_plan(desc: ElementwiseGroupDesc) -> ContiguousPlan | RowsPlan | None:
+    """The plan of a checked group that is an inverted LOGICAL_EQUALS, or None."""
+    if [name_of(type(node.desc)) for node in desc.nodes] != [f"{LOGIC}LogicalEqualsDesc", f"{LOGIC}LogicalNotDesc"]:
+        return None
+    reads, tensors = dict(desc.nodes[0].reads), desc.tensors()
+    places = ("output_tensor", *(f"input_tensors[{reads[place]}]" for place in _AB))
+    plan = _planned(desc, Function.NOT_EQUAL, places, [tensors[place] for place in places])
+    assert not isinstance(plan, (SmallPlan, ChoicePlan))  # these have no such function
+    return plan
+
+
+def _planned(
+    desc: OperatorDesc, function: Function, places: tuple[str, ...], descs: Sequence[TensorDesc]
+) -> SmallPlan | ContiguousPlan | RowsPlan | ChoicePlan | None:
+    """The plan of a function, or None; its places are the output, and the inputs in the kernel's order."""
     axes = merged(descs[0].sizes, [each.element_strides for each in descs])
     if _is_small(function, descs) and len(axes) <= 2:
         outer, inner = (_ONE, _ONE, *axes)[-2:]
@@ -393,7 +412,7 @@ def integer_plan(desc: OperatorDesc) -> SmallPlan | ContiguousPlan | RowsPlan | 
     if len(axes) == 1 and set(axes[0].strides) == {1}:
         limits = _limits(desc, descs[0]) if function is Function.CLIP else (0, 0)
         return None if function in _AS_FAST else ContiguousPlan(function, places, descs, limits)
-    return RowsPlan(function, places, descs, axes) if has_rows and len(inputs) > 1 else None
+    return RowsPlan(function, places, descs, axes) if has_rows and len(places) > 2 else None
 
 
 def why_not_planned(desc: OperatorDesc) -> str | None:

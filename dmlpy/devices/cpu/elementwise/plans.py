@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dmlpy.description.enums import DataType, IsInfinityMode
-from dmlpy.devices.cpu.elementwise.integer_plan import WITHOUT_PROGRAMS, integer_plan, why_not_planned
+from dmlpy.devices.cpu.elementwise.integer_plan import WITHOUT_PROGRAMS, inequality_plan, integer_plan, why_not_planned
 from dmlpy.devices.cpu.elementwise.program import LOGIC, OPERATORS, Program, why_untranslated
 from dmlpy.devices.cpu.plans import on_copies, plan, why_no_kernels
 from dmlpy.messages.naming import listed
@@ -69,7 +69,13 @@ def is_groupable(desc: OperatorDesc) -> bool:
 
 
 @plan("dmlpy.devices.graphs.elementwise_group_desc:ElementwiseGroupDesc")
-def group_plan(desc: ElementwiseGroupDesc) -> ElementwisePlan | str:
+def group_plan(desc: ElementwiseGroupDesc) -> ElementwisePlan | ContiguousPlan | RowsPlan | str:
+    """The plan of a chain, or the reason why there is none."""
+    if (inequality := inequality_plan(desc)) is not None:
+        return inequality
+    reason = next((why for node in desc.nodes if (why := why_untranslated(node.desc)) is not None), None)
+    if reason is not None:
+        return reason
     from dmlpy.devices.cpu.elementwise.plan import ElementwisePlan
 
     program, values = Program(desc.input_tensors), list(range(len(desc.input_tensors)))
