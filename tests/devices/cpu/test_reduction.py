@@ -261,15 +261,15 @@ def test_norms_whose_squares_are_out_of_range(axis: int) -> None:
 def test_products_and_powers_whose_parts_are_out_of_range(axis: int) -> None:
     """Products of 1e30 are beyond float32's range, and so are powers of 1000; without a finite entry there is no power to divide by."""
     rows = np.ones((2, 40), np.float32)
-    rows[0, :20], rows[0, 20:], rows[1] = 1e30, 1e-30, -np.inf
+    rows[0, :10], rows[0, 10:20], rows[1] = 1e30, 1e-30, -np.inf
     given = np.ascontiguousarray(rows if axis == 1 else rows.T)
     results: dict[str, Any] = {}
     for function, factor in (("MULTIPLY", 1.0), ("LOG_SUM_EXP", 1e-27)):
         desc = dml.ReduceDesc(input_tensor=tensor(given.shape), function=function, axes=[axis]).with_outputs("output_tensor")
-        assert not isinstance(compiled_plan(desc), str)
+        assert "copied" not in dml.compile(desc, "cpu").plan
         results[function] = run(desc, {"input_tensor": given * np.float32(factor)}, "cpu")["output_tensor"].ravel()
     assert_close(results["MULTIPLY"], np.array([1.0, np.inf]), np.float32, terms=40)
-    assert_close(results["LOG_SUM_EXP"], np.array([1000.0 + np.log(20), -np.inf]), np.float32)
+    assert_close(results["LOG_SUM_EXP"], np.array([1000.0 + np.log(10), -np.inf]), np.float32)
 
 
 def test_other_reductions_are_numpys() -> None:

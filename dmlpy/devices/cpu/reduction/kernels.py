@@ -13,12 +13,14 @@ from llvmlite import ir
 
 from dmlpy.devices.cpu.compiler import types
 from dmlpy.devices.cpu.compiler.functions import declared, intrinsic, jit
+from dmlpy.devices.cpu.elementwise.function_kernels import Functions
+from dmlpy.devices.cpu.elementwise.program import Code
 from dmlpy.devices.cpu.isa import FLOAT_BYTES, Isa, Storage
 from dmlpy.devices.cpu.lane_kernels import horizontal_maximum_or_nan, horizontal_sum, lane_selector, maximum_of
 from dmlpy.devices.cpu.load_store import load_store_of
 from dmlpy.devices.cpu.reduction.plan import CHUNK, CHUNK_ROWS, REDUCED_VECTORS, GroupParameters, Layout
 from dmlpy.devices.cpu.simd import ADDRESS, float_at, set_float, simd_of
-from dmlpy.devices.cpu.simd_math import function_of
+from dmlpy.devices.cpu.simd_math import SimdMath, function_of
 from dmlpy.devices.cpu.thread_pool_kernels import own_scratch, share_units
 
 if TYPE_CHECKING:
@@ -170,6 +172,20 @@ def _term(isa: Isa) -> Any:
     return term
 
 
+def logarithm_of(isa: Isa) -> Any:
+    """The kernel `log(x)`: the natural logarithm of each lane."""
+    simd = simd_of(isa)
+
+    @intrinsic
+    def log(x: Any) -> Any:
+        def generate(builder: Any, arguments: Any) -> Any:
+            return Functions(SimdMath(builder, simd), builder).formulas()[Code.LOG](arguments[0], None, None, None)
+
+        return simd.kind(simd.kind), generate
+
+    return log
+
+
 def _norm_of(stored: Storage, isa: Isa) -> Any:
     """The kernel `check_norms(p, x, y, count)`: computes norms anew, in float64, whose squares may have left the range of float32."""
     load_store = load_store_of(stored, isa)
@@ -273,8 +289,12 @@ def _reduced_columns(extreme: bool, stored: Storage, isa: Isa) -> Any:
     simd, load_store, term, larger = simd_of(isa), load_store_of(stored, isa), _term(isa), maximum_of(isa)
     add, multiply, all_of, read, write = simd.add, simd.multiply, simd.all_of, load_store.load, load_store.store
     lanes, size, vector = isa.lanes, load_store.size, isa.lanes * load_store.size
-    lane_of, with_lane = simd.lane, simd.with_lane
-    start, root_of, check_norms = _LOWEST if extreme else _ZERO, function_of("square_root", isa), _norm_of(stored, isa)
+    log, start, root_of, check_norms = (
+        logarithm_of(isa),
+        _LOWEST if extreme else _ZERO,
+        function_of("square_root", isa),
+        _norm_of(stored, isa),
+    )
 
     @jit
     def joined(p: GroupParameters, partial: Any, at: Any, left: Any) -> Any:
@@ -288,8 +308,7 @@ def _reduced_columns(extreme: bool, stored: Storage, isa: Isa) -> Any:
     @jit
     def finish(p: GroupParameters, y: Any, total: Any, left: Any) -> None:
         if p.log != 0:
-            for lane in range(lanes):
-                total = with_lane(total, lane, np.float32(math.log(lane_of(total, lane))))
+            total = log(total)
         write(y, root_of(total) if p.root != 0 else multiply(total, all_of(np.float32(p.factor))), left)
 
     @jit

@@ -96,9 +96,9 @@ REDUCTION = Kernel("dmlpy.devices.cpu.reduction.kernels:build_reduction", 5)
 """Sums and extremes: the layout of the entries, whether of extremes, the type of tensors, and the instruction set."""
 
 PRODUCT = Kernel("dmlpy.devices.cpu.reduction.product_kernels:build_product", 5)
-"""Products of rows: the type of tensors, and the instruction set."""
+"""Products: the layout of the entries, the type of tensors, and the instruction set."""
 LOG_SUM_EXP = Kernel("dmlpy.devices.cpu.reduction.softmax_kernels:build_log_sum_exp", 5)
-"""Logarithms of sums of powers of rows: the type of tensors, and the instruction set."""
+"""Logarithms of sums of powers: the layout of the entries, the type of tensors, and the instruction set."""
 LP_NORMALIZATION = Kernel("dmlpy.devices.cpu.reduction.softmax_kernels:build_lp_normalization", 5)
 """Rows divided by their norms: the type of tensors, and the instruction set."""
 HARDMAX = Kernel("dmlpy.devices.cpu.reduction.kernels:build_hardmax", 5)
@@ -277,7 +277,7 @@ class CompiledMeanVariancePlan(_GroupsPlan):
 
 
 class CompiledReductionPlan(_GroupsPlan):
-    """A sum, a mean, or the largest or smallest element, of each group.
+    """A sum, a mean, a product, a logarithm of sums, or the largest or smallest element, of each group.
 
     Args:
         groups: the layout of the entries; the output has one element for each group.
@@ -287,43 +287,24 @@ class CompiledReductionPlan(_GroupsPlan):
     _stages = False
 
     def __init__(self, groups: Groups, function: ReduceFunction) -> None:
-        super().__init__(groups, REDUCED_VECTORS)
-        self._extreme = function in (ReduceFunction.MIN, ReduceFunction.MAX)
+        super().__init__(groups, 1 if function is ReduceFunction.LOG_SUM_EXP else REDUCED_VECTORS)
+        self._function, self._extreme = function, function in (ReduceFunction.MIN, ReduceFunction.MAX)
         factors = {ReduceFunction.AVERAGE: 1.0 / self._entries, ReduceFunction.MIN: -1.0}
         self._values = {
             "factor": factors.get(function, 1.0),
             "squares": function in (ReduceFunction.SUM_SQUARE, ReduceFunction.L2),
             "root": function is ReduceFunction.L2,
-            "log": function is ReduceFunction.LOG_SUM,
+            "log": function in (ReduceFunction.LOG_SUM, ReduceFunction.LOG_SUM_EXP),
             "magnitudes": function is ReduceFunction.L1,
         }
 
     def _kernel(self) -> Function:
+        if self._function in (ReduceFunction.MULTIPLY, ReduceFunction.LOG_SUM_EXP):
+            return (PRODUCT if self._function is ReduceFunction.MULTIPLY else LOG_SUM_EXP)(self._layout, self._stored, host_isa())
         return REDUCTION(self._layout, self._extreme, self._stored, host_isa())
 
     def _settings(self) -> Mapping[str, Any]:
         return self._values
-
-
-class CompiledRowReductionPlan(_GroupsPlan):
-    """A product, or the logarithm of a sum of powers, of each row.
-
-    Args:
-        groups: the layout of the entries, in rows; the output has one element for each group.
-        function: MULTIPLY or LOG_SUM_EXP.
-    """
-
-    _stages = False
-
-    def __init__(self, groups: Groups, function: ReduceFunction) -> None:
-        super().__init__(groups)
-        self._choice = PRODUCT if function is ReduceFunction.MULTIPLY else LOG_SUM_EXP
-
-    def _kernel(self) -> Function:
-        return self._choice(self._stored, host_isa())
-
-    def _settings(self) -> Mapping[str, Any]:
-        return {"log": True}  # powers are not stored
 
 
 class CompiledIntegerReductionPlan(_GroupsPlan):

@@ -13,29 +13,27 @@ if TYPE_CHECKING:
         CompiledIntegerReductionPlan,
         CompiledIntegerRunningPlan,
         CompiledReductionPlan,
-        CompiledRowReductionPlan,
         CompiledRunningPlan,
         IndexReductionPlan,
     )
     from dmlpy.devices.cpu.reduction.top_k_plan import TopKPlan
 
-_SUMS = {
+_FUNCTIONS = {
+    *(ReduceFunction.MIN, ReduceFunction.MAX),
     *(ReduceFunction.SUM, ReduceFunction.AVERAGE, ReduceFunction.L1, ReduceFunction.L2, ReduceFunction.SUM_SQUARE),
-    ReduceFunction.LOG_SUM,
+    *(ReduceFunction.MULTIPLY, ReduceFunction.LOG_SUM, ReduceFunction.LOG_SUM_EXP),
 }
 _SUMMED_INTEGERS = {DataType.INT32, DataType.UINT32, DataType.INT64, DataType.UINT64}
 """The integers whose sums, products, running sums and extremes are compiled."""
-_EXTREMES = {ReduceFunction.MIN, ReduceFunction.MAX}
-_OF_ROWS = {ReduceFunction.MULTIPLY, ReduceFunction.LOG_SUM_EXP}
-_OF_INTEGERS = {ReduceFunction.SUM, ReduceFunction.MULTIPLY, *_EXTREMES}
+_OF_INTEGERS = {ReduceFunction.SUM, ReduceFunction.MULTIPLY, ReduceFunction.MIN, ReduceFunction.MAX}
 
 
 @plan(ReduceDesc, derived=False)
 @on_copies(innermost=lambda desc: desc.axes)
-def reduction_plan(desc: ReduceDesc) -> CompiledReductionPlan | CompiledRowReductionPlan | CompiledIntegerReductionPlan | str:
-    from dmlpy.devices.cpu.reduction.plan import CompiledIntegerReductionPlan, CompiledReductionPlan, CompiledRowReductionPlan, Groups
+def reduction_plan(desc: ReduceDesc) -> CompiledReductionPlan | CompiledIntegerReductionPlan | str:
+    from dmlpy.devices.cpu.reduction.plan import CompiledIntegerReductionPlan, CompiledReductionPlan, Groups
 
-    if desc.function not in _SUMS | _EXTREMES | _OF_ROWS:
+    if desc.function not in _FUNCTIONS:
         return "reductions to indices have no compiled form"
     integers = _SUMMED_INTEGERS if desc.function in _OF_INTEGERS else ()
     groups = Groups.of(desc.tensors(), set(desc.axes), reduces=True, integers=integers)
@@ -43,11 +41,7 @@ def reduction_plan(desc: ReduceDesc) -> CompiledReductionPlan | CompiledRowReduc
         return groups
     if groups.stored is None:
         return CompiledIntegerReductionPlan(groups, desc.function, desc.input_tensor.data_type)
-    if desc.function not in _OF_ROWS:
-        return CompiledReductionPlan(groups, desc.function)
-    if groups.layout == "columns":
-        return f"a compiled reduction by {desc.function.name} needs groups whose entries are contiguous"
-    return CompiledRowReductionPlan(groups, desc.function)
+    return CompiledReductionPlan(groups, desc.function)
 
 
 @plan(CumulativeSummationDesc, CumulativeProductDesc)

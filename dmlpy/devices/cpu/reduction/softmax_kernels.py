@@ -1,4 +1,4 @@
-"""The compiled softmax of rows or columns, and of rows the logarithms of sums of powers and the normalizations by mean or norm."""
+"""The compiled softmax and logarithms of sums of powers of rows or columns, and of rows the normalizations by mean or norm."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from llvmlite import ir
 from dmlpy.devices.cpu.compiler import types
 from dmlpy.devices.cpu.compiler.functions import intrinsic, jit
 from dmlpy.devices.cpu.isa import FLOAT_BYTES, Isa, Storage
-from dmlpy.devices.cpu.lane_kernels import horizontal_maximum, horizontal_sum, lane_selector
+from dmlpy.devices.cpu.lane_kernels import horizontal_maximum, horizontal_sum, lane_selector, maximum_of
 from dmlpy.devices.cpu.load_store import ir_load_store_of, load_store_of
-from dmlpy.devices.cpu.reduction.kernels import for_each_unit, for_each_unit_in_place, run_for_each_unit
+from dmlpy.devices.cpu.reduction.kernels import for_each_unit, for_each_unit_in_place, logarithm_of, run_for_each_unit
 from dmlpy.devices.cpu.reduction.plan import CHUNK, CHUNK_ROWS, GroupParameters, Layout
 from dmlpy.devices.cpu.simd import ADDRESS, INDEX, Loop, simd_of
-from dmlpy.devices.cpu.simd_math import function_of
+from dmlpy.devices.cpu.simd_math import SimdMath, function_of
 
 if TYPE_CHECKING:
     from dmlpy.devices.cpu.thread_pool import TaskBody
@@ -37,13 +37,13 @@ def build_softmax(layout: Layout, stored: Storage, isa: Isa) -> TaskBody:
     return for_each_unit(_softmax_columns(isa), layout, stored, isa)
 
 
-def build_log_sum_exp(stored: Storage, isa: Isa) -> TaskBody:
-    """Builds a thread's part of the logarithms of sums of powers of rows, to be compiled.
+def build_log_sum_exp(layout: Layout, stored: Storage, isa: Isa) -> TaskBody:
+    """Builds a thread's part of the logarithms of sums of powers, to be compiled. The arguments are those of `build_softmax`."""
+    unit = _log_sum_exp_of_row(stored, isa) if layout == "rows" else _log_sum_exp_of_columns(stored, isa)
+    return for_each_unit_in_place(unit, load_store_of(stored, isa).size, isa)
 
-    Args:
-        stored: the type of the tensors' elements.
-        isa: the instruction set that it is compiled for.
-    """
+
+def _log_sum_exp_of_row(stored: Storage, isa: Isa) -> Any:
     load_store, all_of = load_store_of(stored, isa), simd_of(isa).all_of
     one, set_one, size = load_store.load_one, load_store.store_one, load_store.size
     largest_of_row, sum_of_powers = _largest_of_row(stored, isa), _sum_of_powers(stored, isa)
@@ -73,7 +73,45 @@ def build_log_sum_exp(stored: Storage, isa: Isa) -> TaskBody:
                     total += sum_of_powers(p, row + first * size, y, min(p.entry_size - first, CHUNK), all_of(limit))
             set_one(y, np.float32(math.log(total) + np.float64(limit)))
 
-    return for_each_unit_in_place(unit, size, isa)
+    return unit
+
+
+def _log_sum_exp_of_columns(stored: Storage, isa: Isa) -> Any:
+    simd, load_store, exp, larger = simd_of(isa), load_store_of(stored, isa), function_of("exp_of_negative", isa), maximum_of(isa)
+    add, subtract, all_of, read, write = simd.add, simd.subtract, simd.all_of, load_store.load, load_store.store
+    finite_or, log = _finite_or(isa), logarithm_of(isa)
+
+    @jit
+    def unit(p: GroupParameters, x: Any, y: Any, left: Any) -> None:
+        largest, total = all_of(_LOWEST), all_of(_ZERO)
+        for outer in range(p.outer_size):
+            for at in range(p.entry_size):
+                largest = larger(largest, read(x + outer * p.x_outer + at * p.x_entry, left))
+        limit = finite_or(largest, largest, all_of(_ZERO))
+        for outer in range(p.outer_size):
+            for first in range(0, p.entry_size, CHUNK_ROWS):
+                partial = all_of(_ZERO)
+                for at in range(first, min(p.entry_size, first + CHUNK_ROWS)):
+                    partial = add(partial, exp(subtract(read(x + outer * p.x_outer + at * p.x_entry, left), limit)))
+                total = add(total, partial)
+        write(y, finite_or(largest, add(log(total), limit), largest), left)
+
+    return unit
+
+
+def _finite_or(isa: Isa) -> Any:
+    """The kernel `finite_or(x, y, z)`: of each lane y if x is finite, else z."""
+    kind = simd_of(isa).kind
+
+    @intrinsic
+    def finite_or(x: Any, y: Any, z: Any) -> Any:
+        def generate(builder: Any, arguments: Any) -> Any:
+            math = SimdMath(builder, simd_of(isa))
+            return math.select(math.less(math.magnitude(arguments[0]), math.constant(np.inf)), *arguments[1:])
+
+        return kind(kind, kind, kind), generate
+
+    return finite_or
 
 
 def build_normalization(stored: Storage, isa: Isa) -> TaskBody:
