@@ -342,7 +342,7 @@ def test_running_products(data_type: str) -> None:
 
 
 @pytest.mark.parametrize("data_type", ["INT32", "UINT32", "INT64", "UINT64"])
-def test_running_sums_of_integers(data_type: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_running_sums_and_products_of_integers(data_type: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Those of any bits, which wrap around, along rows and columns with gaps and in parts, from both ends: NumPy's."""
     monkeypatch.setattr(plans, "_WORK_OF_A_THREAD", 1)
     for sizes, axis, strides in (
@@ -356,13 +356,17 @@ def test_running_sums_of_integers(data_type: str, monkeypatch: pytest.MonkeyPatc
         bits = np.random.default_rng(4).integers(0, 256, (*sizes, own.data_type.numpy.itemsize), np.uint8)
         x = bits.view(own.data_type.numpy)[..., 0]
         for direction, exclusive in itertools.product(("INCREASING", "DECREASING"), (False, True)):
-            members: Any = {"axis": axis, "axis_direction": direction, "has_exclusive_sum": exclusive}
-            desc = dml.CumulativeSummationDesc(input_tensor=own, output_tensor=own, **members)
-            assert not isinstance(compiled_plan(desc), str)
+            members: Any = {"input_tensor": own, "output_tensor": own, "axis": axis, "axis_direction": direction}
             ordered = np.flip(x, axis) if direction == "DECREASING" else x
-            sums = np.cumsum(ordered, axis, x.dtype) - (ordered if exclusive else x.dtype.type(0))
-            expected = np.flip(sums, axis) if direction == "DECREASING" else sums
-            np.testing.assert_array_equal(run(desc, {"input_tensor": x}, "cpu")["output_tensor"], expected, f"{sizes}, {members}")
+            for desc, function, start in (
+                (dml.CumulativeSummationDesc(**members, has_exclusive_sum=exclusive), np.cumsum, 0),
+                (dml.CumulativeProductDesc(**members, has_exclusive_product=exclusive), np.cumprod, 1),
+            ):
+                assert not isinstance(compiled_plan(desc), str)
+                terms = np.insert(ordered, 0, start, axis).take(range(sizes[axis]), axis) if exclusive else ordered
+                found = function(terms, axis, x.dtype)
+                expected = np.flip(found, axis) if direction == "DECREASING" else found
+                np.testing.assert_array_equal(run(desc, {"input_tensor": x}, "cpu")["output_tensor"], expected, f"{sizes}, {desc}")
 
 
 @pytest.mark.parametrize("data_type", TYPES)

@@ -109,8 +109,8 @@ INTEGER_REDUCTION = Kernel("dmlpy.devices.cpu.reduction.integer_kernels:build_in
 """Sums, products and extremes of rows of integers: `sum`, `multiply`, `min` or `max`, NumPy's name of the type, the instruction set."""
 INTEGER_COLUMNS = Kernel("dmlpy.devices.cpu.reduction.integer_kernels:build_integer_columns", 5)
 """Sums, products and extremes of columns of integers, with the arguments of `INTEGER_REDUCTION`."""
-RUNNING_INTEGER_SUM = Kernel("dmlpy.devices.cpu.reduction.running_kernels:build_running_integer_sum", 5)
-"""Running sums of integers: the layout of the entries, the bytes of an element, and the instruction set."""
+RUNNING_INTEGERS = Kernel("dmlpy.devices.cpu.reduction.running_kernels:build_running_integers", 5)
+"""Running sums and products of integers: whether products, the layout of the entries, the bytes of an element, the instruction set."""
 RUNNING_PRODUCT = Kernel("dmlpy.devices.cpu.reduction.kernels:build_running_product", 5)
 """Running products; the choices are those of running sums."""
 
@@ -354,22 +354,23 @@ class CompiledRunningPlan(_GroupsPlan):
 
 
 class CompiledIntegerRunningPlan(_GroupsPlan):
-    """The running sum of each group of integers, which wraps around.
+    """The running sum or product of each group of integers, which wraps around.
 
     Args:
         groups: the layout of the entries, which have one axis.
+        multiplies: whether it is the product.
         backward: whether it begins with the last entry.
         exclusive: whether a result is that of the entries before.
     """
 
     _stages = False
 
-    def __init__(self, groups: Groups, backward: bool, exclusive: bool) -> None:
+    def __init__(self, groups: Groups, multiplies: bool, backward: bool, exclusive: bool) -> None:
         super().__init__(groups, COLUMN_VECTORS)
-        self._width, self._values = groups.size, {"backward": backward, "exclusive": exclusive}
+        self._multiplies, self._width, self._values = multiplies, groups.size, {"backward": backward, "exclusive": exclusive}
 
     def _kernel(self) -> Function:
-        return RUNNING_INTEGER_SUM(self._layout, self._width, host_isa())
+        return RUNNING_INTEGERS(self._multiplies, self._layout, self._width, host_isa())
 
     def _settings(self) -> Mapping[str, Any]:
         return self._values

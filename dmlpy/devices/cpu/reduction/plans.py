@@ -50,13 +50,13 @@ def running_plan(desc: CumulativeSummationDesc | CumulativeProductDesc) -> Compi
     from dmlpy.devices.cpu.reduction.plan import CompiledIntegerRunningPlan, CompiledRunningPlan, Groups
 
     multiplies = isinstance(desc, CumulativeProductDesc)
-    groups = Groups.of(desc.tensors(), {desc.axis}, integers=() if multiplies else _SUMMED_INTEGERS)
+    groups = Groups.of(desc.tensors(), {desc.axis}, integers=_SUMMED_INTEGERS)
     if isinstance(groups, str):
         return groups
     exclusive = desc.has_exclusive_product if isinstance(desc, CumulativeProductDesc) else desc.has_exclusive_sum
     backward = desc.axis_direction is AxisDirection.DECREASING
     if groups.stored is None:
-        return CompiledIntegerRunningPlan(groups, backward, exclusive)
+        return CompiledIntegerRunningPlan(groups, multiplies, backward, exclusive)
     return CompiledRunningPlan(groups, multiplies, backward, exclusive)
 
 

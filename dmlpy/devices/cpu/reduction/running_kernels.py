@@ -1,4 +1,4 @@
-"""The compiled running sums, along rows and of neighbouring columns at once. Those of integers wrap around."""
+"""The compiled running sums, and products of integers, along rows and of neighbouring columns at once. Those of integers wrap around."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def build_running_sum(layout: Layout, stored: Storage, isa: Isa) -> TaskBody:
     """
     if stored == "float32":
         return _in_place(layout, FLOAT, isa)
-    sum_entries = _running_sum(FLOAT, 1 if layout == "rows" else isa.lanes)
+    sum_entries = _running(FLOAT, False, 1 if layout == "rows" else isa.lanes)
 
     @jit
     def unit(
@@ -44,21 +44,22 @@ def build_running_sum(layout: Layout, stored: Storage, isa: Isa) -> TaskBody:
     return for_each_unit(unit, layout, stored, isa)
 
 
-def build_running_integer_sum(layout: Layout, width: int, isa: Isa) -> TaskBody:
-    """Builds a thread's part of running sums of integers, to be compiled.
+def build_running_integers(multiplies: bool, layout: Layout, width: int, isa: Isa) -> TaskBody:
+    """Builds a thread's part of running sums or products of integers, to be compiled.
 
     Args:
+        multiplies: whether they are products.
         layout: the layout of the entries, which have one axis.
         width: bytes of an element.
         isa: the instruction set that it is compiled for.
     """
-    return _in_place(layout, ir.IntType(8 * width), isa)
+    return _in_place(layout, ir.IntType(8 * width), isa, multiplies=multiplies)
 
 
-def _in_place(layout: Layout, kind: Any, isa: Isa) -> TaskBody:
-    """A thread's part of running sums on the tensors as they are, whose elements have LLVM's type `kind`."""
+def _in_place(layout: Layout, kind: Any, isa: Isa, *, multiplies: bool = False) -> TaskBody:
+    """A thread's part of running sums or products on the tensors as they are, whose elements have LLVM's type `kind`."""
     lanes, wide, is_row = isa.lanes, COLUMN_VECTORS * isa.lanes, layout == "rows"
-    width, (sum_one, sum_vector, sum_vectors) = _width_of(kind), (_running_sum(kind, count) for count in (1, lanes, wide))
+    width, (of_one, of_vector, of_vectors) = _width_of(kind), (_running(kind, multiplies, count) for count in (1, lanes, wide))
 
     @jit
     def run_units(p: GroupParameters, first: Any, last: Any, own: Any) -> None:
@@ -74,15 +75,15 @@ def _in_place(layout: Layout, kind: Any, isa: Isa) -> TaskBody:
             y = p.y + group * p.y_group + group1 * p.y_group1 + column * wide * width + y_first
             left = p.inner - column * wide
             if is_row:
-                sum_one(x, x_step, y, y_step, count, exclusive)
+                of_one(x, x_step, y, y_step, count, exclusive)
             elif left >= wide:
-                sum_vectors(x, x_step, y, y_step, count, exclusive)
+                of_vectors(x, x_step, y, y_step, count, exclusive)
             else:
                 while left >= lanes:
-                    sum_vector(x, x_step, y, y_step, count, exclusive)
+                    of_vector(x, x_step, y, y_step, count, exclusive)
                     x, y, left = x + lanes * width, y + lanes * width, left - lanes
                 for lane in range(left):
-                    sum_one(x + lane * width, x_step, y + lane * width, y_step, count, exclusive)
+                    of_one(x + lane * width, x_step, y + lane * width, y_step, count, exclusive)
             group, group1, column = following(p, group, group1, column)
 
     return share_units(GroupParameters, run_units)
@@ -93,21 +94,23 @@ def _width_of(kind: Any) -> int:
     return FLOAT_BYTES if kind == FLOAT else int(kind.width) // 8
 
 
-def _running_sum(kind: Any, lanes: int) -> Any:
-    """The intrinsic `running_sum(x, x_step, y, y_step, count, exclusive)` of vectors of elements, at least one, some bytes apart."""
+def _running(kind: Any, multiplies: bool, lanes: int) -> Any:
+    """The intrinsic `running(x, x_step, y, y_step, count, exclusive)` of vectors of elements, at least one, some bytes apart."""
     vector, width = ir.VectorType(kind, lanes), _width_of(kind)
     # The first float stays as it is, -0 too.
-    before, nothing = (ir.Constant(vector, [value] * lanes) for value in ((0.0, -0.0) if kind == FLOAT else (0, 0)))
+    starts = (0.0, -0.0) if kind == FLOAT else (int(multiplies),) * 2
+    before, nothing = (ir.Constant(vector, [value] * lanes) for value in starts)
 
     @intrinsic
-    def running_sum(x: Any, x_step: Any, y: Any, y_step: Any, count: Any, exclusive: Any) -> Any:
+    def running(x: Any, x_step: Any, y: Any, y_step: Any, count: Any, exclusive: Any) -> Any:
         def generate(builder: Any, arguments: Any) -> None:
             x, x_step, y, y_step, count, exclusive = arguments
             excludes = builder.icmp_signed("!=", exclusive, ADDRESS(0))
             loop = Loop(builder, [x, y, count, builder.select(excludes, before, nothing)])
             source, target, left, total = loop.values
             value = builder.load(builder.inttoptr(source, vector.as_pointer()), align=width)
-            following = builder.fadd(total, value) if kind == FLOAT else builder.add(total, value)
+            join = builder.fadd if kind == FLOAT else builder.mul if multiplies else builder.add
+            following = join(total, value)
             found = builder.select(excludes, total, following)
             builder.store(found, builder.inttoptr(target, vector.as_pointer()), align=width)
             left = builder.sub(left, ADDRESS(1))
@@ -116,4 +119,4 @@ def _running_sum(kind: Any, lanes: int) -> Any:
 
         return types.void(*[types.int64] * 6), generate
 
-    return running_sum
+    return running
