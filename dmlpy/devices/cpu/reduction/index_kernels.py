@@ -14,9 +14,10 @@ from dmlpy.devices.cpu.compiler import types
 from dmlpy.devices.cpu.compiler.functions import intrinsic, jit
 from dmlpy.devices.cpu.lane_kernels import horizontal_maximum, lane_selector
 from dmlpy.devices.cpu.load_store import load_store_of
-from dmlpy.devices.cpu.memory_kernels import masked_store, set_index
+from dmlpy.devices.cpu.memory_kernels import masked_load, masked_store, set_index
+from dmlpy.devices.cpu.reduction.integer_kernels import Fold, of_some_lanes, of_whole_vectors
 from dmlpy.devices.cpu.reduction.plan import REDUCED_VECTORS, IndexReductionParameters
-from dmlpy.devices.cpu.simd import ADDRESS, INDEX, first_bit, lanes_below, repeated_index, simd_of, zeros_of
+from dmlpy.devices.cpu.simd import ADDRESS, INDEX, first_bit, lanes_below, repeated, repeated_index, simd_of, zeros_of
 from dmlpy.devices.cpu.thread_pool_kernels import share_units
 
 if TYPE_CHECKING:
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 _LOWEST = np.float32(-np.inf)
 
 _EIGHT = 8
+_VECTORS = 4
+"""Vectors of integers that are compared in a turn: so many chains of dependent instructions are in registers."""
 
 
 def build_index_reduction(stored: Storage, isa: Isa) -> TaskBody:
@@ -46,7 +49,7 @@ def build_index_reduction(stored: Storage, isa: Isa) -> TaskBody:
         equal = equal_lanes(found, all_of(largest_of(best)), p.entries)
         if equal == 0:
             return p.entries - 1 if p.backward != 0 else 0
-        return _last_bit(equal) if p.backward != 0 else first_bit(equal)
+        return last_bit(equal) if p.backward != 0 else first_bit(equal)
 
     @jit
     def index_of(p: IndexReductionParameters, row: Any) -> Any:
@@ -60,8 +63,14 @@ def build_index_reduction(stored: Storage, isa: Isa) -> TaskBody:
             at = (vectors - 1 - vector if p.backward != 0 else vector) * lanes
             equal = equal_lanes(multiply(sign, load(row + at * size, p.entries - at)), largest, p.entries - at)
             if equal != 0:
-                return at + (_last_bit(equal) if p.backward != 0 else first_bit(equal))
+                return at + (last_bit(equal) if p.backward != 0 else first_bit(equal))
         return p.entries - 1 if p.backward != 0 else 0
+
+    return _for_each_row(index_in_vector, index_of, lanes)
+
+
+def _for_each_row(index_in_vector: Any, index_of: Any, lanes: int) -> TaskBody:
+    """Writes the index that `index_in_vector(p, row)` finds in each row of at most `lanes` elements, and `index_of` in longer ones."""
 
     @jit
     def run(p: IndexReductionParameters, first: Any, last: Any, own: Any) -> None:
@@ -76,6 +85,98 @@ def build_index_reduction(stored: Storage, isa: Isa) -> TaskBody:
                 outer += 1
 
     return share_units(IndexReductionParameters, run)
+
+
+def build_integer_index(function: str, kind: str, isa: Isa) -> TaskBody:
+    """Builds a thread's part of the indices of extremes of rows of integers, to be compiled.
+
+    Args:
+        function: `min` or `max`.
+        kind: NumPy's name of the integers' type.
+        isa: the instruction set that it is compiled for.
+    """
+    fold, lanes, turn = Fold(function, np.dtype(kind)), isa.lanes, _VECTORS * isa.lanes
+    width, of_some, equal_to, start = fold.width, of_some_lanes(fold, lanes), _equal_to(fold, lanes), fold.start_of(kind)
+    equal_in_turn = _equal_to(fold, turn, masks=False)
+    of_turns, of_vectors = (of_whole_vectors(fold, count) for count in (turn, lanes))
+
+    @jit
+    def index_in_vector(p: IndexReductionParameters, row: Any) -> Any:
+        equal = equal_to(row, p.entries, of_some(row, p.entries, start))
+        return last_bit(equal) if p.backward != 0 else first_bit(equal)
+
+    @jit
+    def index_in_turns(p: IndexReductionParameters, row: Any, turns: Any, best: Any) -> Any:
+        found = -1
+        for number in range(turns):
+            at = (turns - 1 - number if p.backward != 0 else number) * turn
+            equal = equal_in_turn(row + at * width, turn, best)
+            if equal != 0:
+                found = at + (last_bit(equal) if p.backward != 0 else first_bit(equal))
+                break
+        return found
+
+    @jit
+    def index_in_rest(p: IndexReductionParameters, row: Any, first: Any, best: Any) -> Any:
+        found, vectors = -1, (p.entries - first + lanes - 1) // lanes
+        for number in range(vectors):
+            at = first + (vectors - 1 - number if p.backward != 0 else number) * lanes
+            equal = equal_to(row + at * width, p.entries - at, best)
+            if equal != 0:
+                found = at + (last_bit(equal) if p.backward != 0 else first_bit(equal))
+                break
+        return found
+
+    @jit
+    def index_in_few(p: IndexReductionParameters, row: Any) -> Any:
+        whole = p.entries // lanes
+        best = of_vectors(row, whole, start)
+        if whole * lanes < p.entries:
+            best = of_some(row + whole * lanes * width, p.entries - whole * lanes, best)
+        return index_in_rest(p, row, 0, best)
+
+    @jit
+    def index_in_many(p: IndexReductionParameters, row: Any) -> Any:
+        turns, whole = p.entries // turn, p.entries // lanes * lanes
+        first, best = turns * turn, of_turns(row, turns, start)
+        if first < whole:
+            best = of_vectors(row + first * width, (whole - first) // lanes, best)
+        if whole < p.entries:
+            best = of_some(row + whole * width, p.entries - whole, best)
+        if p.backward != 0:
+            found = index_in_rest(p, row, first, best)
+            return index_in_turns(p, row, turns, best) if found < 0 else found
+        found = index_in_turns(p, row, turns, best)
+        return index_in_rest(p, row, first, best) if found < 0 else found
+
+    @jit
+    def index_of(p: IndexReductionParameters, row: Any) -> Any:
+        return index_in_few(p, row) if p.entries < turn else index_in_many(p, row)
+
+    return _for_each_row(index_in_vector, index_of, lanes)
+
+
+def _equal_to(fold: Fold, lanes: int, *, masks: bool = True) -> Any:
+    """The kernel `equal_to(address, count, value)`: an integer with a bit for each of the first `count` lanes that are a value.
+
+    Without masks, all lanes are read.
+    """
+
+    @intrinsic
+    def equal_to(address: Any, count: Any, value: Any) -> Any:
+        def generate(builder: Any, arguments: Any) -> Any:
+            address, count, value = arguments
+            mask, none = lanes_below(builder, count, lanes), fold.all_of(lanes)
+            pointer = builder.inttoptr(address, none.type.as_pointer())
+            found = masked_load(builder, pointer, fold.width, mask, none) if masks else builder.load(pointer, align=fold.width)
+            wanted = value if fold.integer == ADDRESS else builder.trunc(value, fold.integer)
+            equal = builder.icmp_signed("==", found, repeated(builder, wanted, lanes))
+            bits = builder.bitcast(builder.and_(mask, equal) if masks else equal, ir.IntType(lanes))
+            return bits if bits.type == ADDRESS else builder.zext(bits, ADDRESS)
+
+        return types.int64(*[types.int64] * 3), generate
+
+    return equal_to
 
 
 def _equal_lanes(isa: Isa) -> Any:
@@ -95,7 +196,7 @@ def _equal_lanes(isa: Isa) -> Any:
 
 
 @intrinsic
-def _last_bit(bits: Any) -> Any:
+def last_bit(bits: Any) -> Any:
     """The number of the highest bit that is set."""
 
     def generate(builder: Any, arguments: Any) -> Any:

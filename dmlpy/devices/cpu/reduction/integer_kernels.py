@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from dmlpy.devices.cpu.thread_pool import TaskBody
 
 
-class _Fold:
+class Fold:
     """A function of all integers of a group.
 
     Args:
@@ -34,6 +34,10 @@ class _Fold:
         self.width, self.integer = dtype.itemsize, ir.IntType(8 * dtype.itemsize)
         limits = np.iinfo(dtype)
         self.start = {"sum": 0, "multiply": 1, "min": int(limits.max), "max": int(limits.min)}[function]
+
+    def start_of(self, kind: str) -> int:
+        """The bits of the start as a 64-bit integer."""
+        return int(np.array(self.start, kind).astype(np.int64))
 
     def combined(self, builder: Any, x: Any, y: Any) -> Any:
         if self._function == "sum":
@@ -63,7 +67,7 @@ class _Fold:
 
 def build_integer_columns(function: str, kind: str, isa: Isa) -> TaskBody:
     """Builds a thread's part of a reduction along columns, to be compiled. The arguments are those of `build_integer_reduction`."""
-    fold, lanes, wide = _Fold(function, np.dtype(kind)), isa.lanes, COLUMN_VECTORS * isa.lanes
+    fold, lanes, wide = Fold(function, np.dtype(kind)), isa.lanes, COLUMN_VECTORS * isa.lanes
     width, (of_one, of_vector, of_vectors) = fold.width, (_of_columns(fold, count) for count in (1, lanes, wide))
 
     @jit
@@ -81,7 +85,7 @@ def build_integer_columns(function: str, kind: str, isa: Isa) -> TaskBody:
     return for_each_unit_in_place(unit, width, isa, COLUMN_VECTORS)
 
 
-def _of_columns(fold: _Fold, lanes: int) -> Any:
+def _of_columns(fold: Fold, lanes: int) -> Any:
     """The intrinsic `of_columns(x, outer_step, outer, step, entries, y)` of neighbouring columns, whose entries have two axes."""
 
     @intrinsic
@@ -108,10 +112,10 @@ def build_integer_reduction(function: str, kind: str, isa: Isa) -> TaskBody:
         kind: NumPy's name of the integers' type.
         isa: the instruction set that it is compiled for.
     """
-    fold, lanes = _Fold(function, np.dtype(kind)), isa.lanes
-    width, of_some, of_vectors = fold.width, _of_some(fold, lanes), _of_vectors(fold, lanes)
+    fold, lanes = Fold(function, np.dtype(kind)), isa.lanes
+    width, of_some, of_vectors = fold.width, of_some_lanes(fold, lanes), of_whole_vectors(fold, lanes)
     set_one = set_long if fold.width == ADDRESS.width // 8 else set_word
-    start = int(np.array(fold.start, kind).astype(np.int64))  # the same bits, of 64-bit integers
+    start = fold.start_of(kind)
 
     @jit
     def fold_row(p: GroupParameters, x: Any, y: Any) -> None:
@@ -134,7 +138,7 @@ def build_integer_reduction(function: str, kind: str, isa: Isa) -> TaskBody:
     return for_each_unit_in_place(unit, width, isa)
 
 
-def _through_long(fold: _Fold, generate: Callable[[Any, list[Any], Any], Any]) -> Callable[[Any, Any], Any]:
+def _through_long(fold: Fold, generate: Callable[[Any, list[Any], Any], Any]) -> Callable[[Any, Any], Any]:
     """Code whose last argument and result are integers of the fold's type, with 64-bit ones in their place."""
 
     def through(builder: Any, arguments: Any) -> Any:
@@ -146,7 +150,7 @@ def _through_long(fold: _Fold, generate: Callable[[Any, list[Any], Any], Any]) -
     return through
 
 
-def _of_some(fold: _Fold, lanes: int) -> Any:
+def of_some_lanes(fold: Fold, lanes: int) -> Any:
     """The intrinsic `of_some(address, count, start)` of the first lanes of a vector."""
 
     def fold_all(builder: Any, others: list[Any], start: Any) -> Any:
@@ -163,7 +167,7 @@ def _of_some(fold: _Fold, lanes: int) -> Any:
     return of_some
 
 
-def _of_vectors(fold: _Fold, lanes: int) -> Any:
+def of_whole_vectors(fold: Fold, lanes: int) -> Any:
     """The intrinsic `of_vectors(address, count, start)` of all lanes of vectors, one after the other."""
 
     def fold_all(builder: Any, others: list[Any], start: Any) -> Any:

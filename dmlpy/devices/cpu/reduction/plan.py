@@ -415,6 +415,8 @@ class CompiledLPNormalizationPlan(_GroupsPlan):
 
 INDEX_REDUCTION = Kernel("dmlpy.devices.cpu.reduction.index_kernels:build_index_reduction", 5)
 """The indices of largest or smallest elements of rows: the type of the elements, and the instruction set."""
+INTEGER_INDEX = Kernel("dmlpy.devices.cpu.reduction.index_kernels:build_integer_index", 5)
+"""The indices of extremes of rows of integers: `min` or `max`, NumPy's name of the type, and the instruction set."""
 INDEX_COLUMNS = Kernel("dmlpy.devices.cpu.reduction.index_kernels:build_index_columns", 5)
 """The indices of largest or smallest elements of columns, with the arguments of `INDEX_REDUCTION`."""
 
@@ -452,7 +454,9 @@ class IndexReductionPlan(PlanWithoutConstants):
     def __init__(self, desc: IndexReductionDesc, axes: tuple[Axis, Axis, Axis, Axis], sign: int) -> None:
         assert desc.output_tensor is not None  # guaranteed by the check
         outer, group, entry, inner = axes
-        width, self._stored = desc.output_tensor.data_type.numpy.itemsize, storage_of(desc.input_tensor.data_type)
+        width, own = desc.output_tensor.data_type.numpy.itemsize, desc.input_tensor.data_type
+        self._stored = storage_of(own) if have_one_storage({own}) else None
+        self._of_integers = "max" if sign > 0 else "min", own.numpy.name
         size = desc.input_tensor.data_type.numpy.itemsize
         self._groups, self._entries, self._has_columns = outer.size * group.size * inner.size, entry.size, inner.size > 1
         columns = -(-inner.size // (REDUCED_VECTORS * host_isa().lanes))
@@ -474,6 +478,8 @@ class IndexReductionPlan(PlanWithoutConstants):
         self._shares = WorkShares(outer.size * group.size * columns, threads)
 
     def _kernel(self) -> Function:
+        if self._stored is None:
+            return INTEGER_INDEX(*self._of_integers, host_isa())
         return (INDEX_COLUMNS if self._has_columns else INDEX_REDUCTION)(self._stored, host_isa())
 
     def load(self) -> None:
@@ -497,14 +503,17 @@ def axes_of(desc: IndexReductionDesc) -> tuple[Axis, Axis, Axis, Axis] | str:
     """The axes of a checked desc, as `IndexReductionPlan` takes them, or why the kernels do not read them."""
     x, y = desc.input_tensor, desc.output_tensor
     assert y is not None  # guaranteed by the check
-    if not have_one_storage({x.data_type}):
-        return "a compiled index of an extreme is that of floats"
+    is_float = have_one_storage({x.data_type})
+    if not is_float and x.data_type.numpy.kind == "f":
+        return "a compiled index of an extreme is that of FLOAT32, of 2 bytes or of integers"
     if sum(x.sizes[axis] > 1 for axis in desc.axes) > 1:
         return "a compiled index of an extreme is that along one dimension"
     axes = merged(x.sizes, [x.element_strides, repeated(y.sizes, y.element_strides)], set(desc.axes))
     entries, groups = [axis for axis in axes if axis.reduced], [axis for axis in axes if not axis.reduced]
     entry, inner = entries[0] if entries else _ONE, _ONE
     if entry.size > 1 and entry.strides[0] != 1:
+        if not is_float:
+            return "a compiled index of an extreme of integers needs contiguous rows"
         if not groups or groups[-1].strides != (1, 1):
             return "a compiled index of an extreme needs contiguous rows or columns"
         inner = groups.pop()
