@@ -288,7 +288,17 @@ def test_elements_that_are_not_finite(data_type: str) -> None:
 
 # casts
 
-CASTS = [("FLOAT32", "INT32"), ("FLOAT16", "UINT8"), ("FLOAT64", "INT64"), ("INT64", "FLOAT16"), ("UINT64", "FLOAT32"), ("UINT32", "INT8")]
+CASTS = [
+    ("FLOAT32", "INT32"),
+    ("FLOAT32", "FLOAT64"),
+    ("FLOAT16", "UINT8"),
+    ("FLOAT64", "INT64"),
+    ("INT64", "FLOAT16"),
+    ("UINT64", "FLOAT32"),
+    ("UINT32", "INT8"),
+    ("FLOAT64", "FLOAT32"),
+    ("FLOAT16", "FLOAT64"),
+]
 
 
 @pytest.mark.parametrize(("source", "target"), CASTS)

@@ -40,6 +40,8 @@ def _formulas(math: SimdMath, builder: Any) -> dict[Code, Callable[[Any, Any, An
         Code.FLOOR: lambda x, y, a, b: math.built_in("floor", x),
         Code.CEIL: lambda x, y, a, b: math.built_in("ceil", x),
         Code.ROUND: lambda x, y, a, b: math.built_in("rint", x),
+        Code.TRUNCATE: lambda x, y, a, b: math.built_in("trunc", x),
+        Code.ROUND_HALVES_AWAY: lambda x, y, a, b: _with_halves_away(math, x),
         Code.ROUNDED_LINEAR: lambda x, y, a, b: math.built_in("rint", math.linear(x, a, b)),
         Code.ROUNDED_SUM: lambda x, y, a, b: math.built_in("rint", math.add(x, y)),
         Code.RECIP: lambda x, y, a, b: math.divide(one, x),
@@ -76,6 +78,13 @@ def _formulas(math: SimdMath, builder: Any) -> dict[Code, Callable[[Any, Any, An
 
 def _square(math: SimdMath, x: Any) -> Any:
     return math.multiply(x, x)
+
+
+def _with_halves_away(math: SimdMath, x: Any) -> Any:
+    """The nearest integer, halves away from zero: the fraction is exact, while x + 0.5 would round the number below 0.5 up."""
+    whole = math.built_in("trunc", x)
+    is_below = math.less(math.magnitude(math.subtract(x, whole)), math.constant(0.5))
+    return math.select(is_below, whole, math.add(whole, math.built_in("copysign", math.constant(1.0), x)))
 
 
 _SIGN = 1 << 15

@@ -50,6 +50,10 @@ class Code(IntEnum):
     CEIL = auto()
     ROUND = auto()
     """To the nearest integer, halves to even ones."""
+    TRUNCATE = auto()
+    """To the next integer toward zero."""
+    ROUND_HALVES_AWAY = auto()
+    """To the nearest integer, halves away from zero."""
     ROUNDED_LINEAR = auto()
     """a x + b, rounded twice and then to an integer, as ROUND does it."""
     ROUNDED_SUM = auto()
@@ -313,6 +317,13 @@ def _clip_gradient(desc: Any, program: Program, reads: Mapping[str, int]) -> int
     return program.add(Code.CLIP_GRADIENT, reads[_X], reads["input_gradient_tensor"], a=desc.min, b=desc.max)
 
 
+_ROUNDINGS = {
+    RoundingMode.HALVES_TO_NEAREST_EVEN: Code.ROUND,
+    RoundingMode.TOWARD_ZERO: Code.TRUNCATE,
+    RoundingMode.TOWARD_INFINITY: Code.ROUND_HALVES_AWAY,
+}
+
+
 def _mean(desc: Any, program: Program, reads: Mapping[str, int]) -> int:
     return program.add_scaled(program.add(Code.ADD, reads["a_tensor"], reads["b_tensor"]), 0.5)
 
@@ -428,7 +439,7 @@ _OF_OPERATORS: dict[str, Translation] = {
     f"{RANGES}ClipGrad1Desc": _clip_gradient,
     f"{RANGES}Clip1Desc": _clip1,
     f"{RANGES}ThresholdDesc": _limits,
-    f"{RANGES}RoundDesc": _unary(Code.ROUND),
+    f"{RANGES}RoundDesc": lambda desc, program, reads: program.add(_ROUNDINGS[desc.rounding_mode], reads[_X]),
 }
 
 FUNCTIONS, OPERATORS, OPERATORS_BY_RANGE = tuple(_OF_FUNCTIONS), (*_OF_OPERATORS, *_BY_RANGE), tuple(_BY_RANGE)
@@ -445,10 +456,6 @@ def _is_in_range(desc: Any) -> bool:
 _BEYOND_RANGE = "scaled halves may be beyond the range of the compiled form"
 _PARTIAL: dict[str, tuple[Callable[[Any], bool], str]] = {
     f"{ARITHMETIC}ConstantPowDesc": (lambda desc: desc.exponent in (0.5, 2.0) or _is_in_range(desc), _BEYOND_RANGE),
-    f"{RANGES}RoundDesc": (
-        lambda desc: desc.rounding_mode is RoundingMode.HALVES_TO_NEAREST_EVEN,
-        "of the roundings that of halves to even numbers has a compiled form",
-    ),
     **dict.fromkeys(_BY_RANGE, (_is_in_range, _BEYOND_RANGE)),
 }
 """The operators whose translation is for some of their attributes: whether it is for these, and the reason if it is not."""

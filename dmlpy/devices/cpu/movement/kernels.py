@@ -384,6 +384,8 @@ def _converted(builder: Any, value: Any, source: np.dtype[Any], target: np.dtype
     floats = ir.VectorType(ir.FloatType(), kind.count)
     if source.kind == "f":
         value = floats_of_halves(builder, value) if source.itemsize == 2 else value
+        if target.kind == "f":
+            return (builder.fpext if target.itemsize > FLOAT_BYTES else builder.fptrunc)(value, kind)
         return _truncated(builder, value, target, kind)
     if target.kind == "f":
         # As in NumPy, FLOAT16 is rounded from FLOAT32.

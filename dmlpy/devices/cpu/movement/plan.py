@@ -278,7 +278,7 @@ class ClassesPlan(CopyPlan):
 
 
 class CastPlan(CopyPlan):
-    """A conversion between types of numbers, at least one of them of integers.
+    """A conversion between types of numbers, at least one of them of integers or of FLOAT64.
 
     Args:
         copy: from the elements of one type to those of the other.

@@ -28,7 +28,7 @@ _MOST_COPIES = 512
 _MOST_SUMS = 64
 """The most elements of a window of FOLD, each of which is a launch of its own."""
 _FEWEST_CAST = 1 << 11
-"""The elements of a conversion from or to integers that are worth a kernel of its own."""
+"""The elements of a conversion from or to integers or FLOAT64 that are worth a kernel of its own."""
 _CONVERTED = {DataType.FLOAT16, DataType.FLOAT32}
 
 
@@ -75,13 +75,14 @@ def bfloat16_conversion(source: TensorDesc, target: TensorDesc) -> CopyPlan:
 
 
 def _cast_plan(desc: CastDesc) -> CopyPlan | str:
-    """The plan of a conversion from or to integers."""
+    """The plan of a conversion from or to integers or FLOAT64."""
     from dmlpy.devices.cpu.movement.copies import identity_copies
     from dmlpy.devices.cpu.movement.plan import CastPlan
 
     types = {desc.input_tensor.data_type, desc.output_tensor.data_type}
-    if all(each.numpy.kind == "f" for each in types) or any(each.bits == 4 for each in types):
-        return "of the conversions without integers of whole bytes those between FLOAT16 and FLOAT32 have a compiled form"
+    rounds_twice = desc.input_tensor.data_type is DataType.FLOAT64 and desc.output_tensor.data_type is DataType.FLOAT16
+    if rounds_twice or DataType.BFLOAT16 in types or any(each.bits == 4 for each in types):
+        return "conversions of FLOAT64 to FLOAT16, of BFLOAT16 and of integers of 4 bits have no compiled form"
     if desc.output_tensor.element_count < _FEWEST_CAST:
         return f"fewer than {_FEWEST_CAST} elements are converted sooner than a kernel is compiled"
     (copy,) = identity_copies(desc)
