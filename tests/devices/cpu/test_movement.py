@@ -13,7 +13,8 @@ from tests.support.tolerance import assert_close
 
 pytest.importorskip("llvmlite")
 
-from dmlpy.devices.cpu.movement import copies, plan
+from dmlpy.devices.cpu.device import CpuDevice
+from dmlpy.devices.cpu.movement import copies, fold_plan, plan
 from dmlpy.devices.cpu.plans import compiled_plan
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -168,6 +169,15 @@ FOLDS: dict[str, tuple[Any, Any, dict[str, Any]]] = {
     "gaps, and channels last": (((2, 18, 18), (600, 30, 1)), ((2, 3, 5, 6), (90, 1, 18, 3)), _COLUMNS),
     "repeated columns": (((2, 18, 18), (0, 18, 1)), ((2, 3, 5, 6), None), _COLUMNS),
     "columns of more dimensions": (((1, 1, 2, 18, 18), None), ((2, 3, 5, 6), None), _COLUMNS),
+    "rows of several vectors": (((1, 9, 210), None), ((1, 3, 5, 44), None), {"window_sizes": (1, 3)}),
+    "outside": (((1, 2, 1), None), ((1, 2, 1, 1), None), {"strides": (5, 5), "start_padding": (1, 1)}),
+    "four dimensions": (
+        ((2, 36, 36), None),
+        ((2, 3, 3, 4, 2, 5), (400, 130, 40, 10, 5, 1)),
+        dict.fromkeys(("strides", "dilations"), (1,) * 4)
+        | dict.fromkeys(("start_padding", "end_padding"), (0,) * 4)
+        | {"window_sizes": (2, 2, 1, 3)},
+    ),
     "one dimension": (
         ((2, 6, 7), None),
         ((2, 2, 9), None),
@@ -178,22 +188,27 @@ FOLDS: dict[str, tuple[Any, Any, dict[str, Any]]] = {
 
 @pytest.mark.parametrize("data_type", ["FLOAT32", "FLOAT16"])
 @pytest.mark.parametrize("name", FOLDS)
-def test_sums_of_columns(name: str, data_type: str) -> None:
-    """Those of FLOAT16 are rounded once."""
+def test_sums_of_columns(name: str, data_type: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of FLOAT16 are rounded once; threads change no bit."""
     (of_columns, column_strides), (of_image, image_strides), members = FOLDS[name]
     columns, image = tensor(data_type, *of_columns, strides=column_strides), tensor(data_type, *of_image, strides=image_strides)
     desc = dml.FoldDesc(input_tensor=columns, output_tensor=image, **{**_SMALL, **members})
     x = np.random.default_rng(3).normal(loc=1.0, size=of_columns).astype(data_type.lower())
     given = {"input_tensor": np.broadcast_to(x[:1], of_columns) if column_strides and not column_strides[0] else x}
-    assert not isinstance(compiled_plan(desc), str)
-    expected = np.asarray(dml.reference(desc, given).output_tensor)
-    assert_close(run(desc, given, "cpu")["output_tensor"], expected, np.dtype(data_type.lower()), terms=9)
+    expected, found = np.asarray(dml.reference(desc, given).output_tensor), []
+    monkeypatch.setattr(fold_plan, "_WORK_OF_A_THREAD", 1)
+    for threads in (1, 2):
+        monkeypatch.setattr(fold_plan, "available_threads", lambda threads=threads: threads)
+        assert not isinstance(compiled_plan(desc), str)
+        found.append(run(desc, given, CpuDevice())["output_tensor"])
+    assert_close(found[0], expected, np.dtype(data_type.lower()), terms=9)
+    np.testing.assert_array_equal(*found)
 
 
 def test_sums_of_large_windows_are_numpys() -> None:
-    members = {**_SMALL, "window_sizes": (5, 13)}
-    desc = dml.FoldDesc(input_tensor=tensor("FLOAT32", 1, 65, 1), output_tensor=tensor("FLOAT32", 1, 1, 5, 13), **members)
-    assert compiled_plan(desc) == "the window has more than 64 elements"
+    members = {**_SMALL, "window_sizes": (65, 64)}
+    desc = dml.FoldDesc(input_tensor=tensor("FLOAT32", 1, 4160, 1), output_tensor=tensor("FLOAT32", 1, 1, 65, 64), **members)
+    assert compiled_plan(desc) == "the window has more than 4096 elements"
 
 
 # conversions

@@ -25,8 +25,8 @@ _BLOCKS = "dmlpy.operators.movement.blocks"
 
 _MOST_COPIES = 512
 """The most copies of a plan: each takes some time on its own."""
-_MOST_SUMS = 64
-"""The most elements of a window of FOLD, each of which is a launch of its own."""
+_MOST_SUMS = 1 << 12
+"""The most elements of a window of FOLD, each of which takes some time to plan."""
 _FEWEST_CAST = 1 << 11
 """The elements of a conversion from or to integers or FLOAT64 that are worth a kernel of its own."""
 _CONVERTED = {DataType.FLOAT16, DataType.FLOAT32}
