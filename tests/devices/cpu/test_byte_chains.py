@@ -100,6 +100,13 @@ def signs(c: Chain) -> Any:
     return c.node(dml.CastDesc, c.node(dml.ElementWiseAbsDesc, c.number(held)), dtype=c.dtype)
 
 
+def functions(c: Chain) -> Any:
+    """Operators that the kernel of bytes has on floats alone; bytes that they read are converted once, and others read them as they are."""
+    x, y = c.number(c.given("x")), c.number(c.given("y"))
+    root = c.node(dml.ElementWiseSqrtDesc, c.node(dml.ElementWiseMaxDesc, x, y))
+    return c.node(dml.CastDesc, c.node(dml.ElementWiseMaxDesc, c.node(dml.ElementWiseAddDesc, root, x), y), dtype=c.dtype)
+
+
 CHAINS: dict[str, tuple[Callable[[Chain], Any], int]] = {
     "product": (product, 3),
     "product with a number for each channel": (lambda c: product(c, LINES), 3),
@@ -113,6 +120,7 @@ CHAINS: dict[str, tuple[Callable[[Chain], Any], int]] = {
     "to numbers": (to_numbers, 2),
     "through bytes": (through_bytes, 3),
     "signs": (signs, 2),
+    "functions": (functions, 7),
 }
 """The chains, each with its instructions."""
 

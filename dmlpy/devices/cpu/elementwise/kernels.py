@@ -12,7 +12,16 @@ from dmlpy.devices.cpu.compiler import types
 from dmlpy.devices.cpu.compiler.functions import declared, intrinsic, jit
 from dmlpy.devices.cpu.elementwise.function_kernels import Functions
 from dmlpy.devices.cpu.elementwise.half_function_kernels import HalfFunctions
-from dmlpy.devices.cpu.elementwise.program import ALIGNMENT, NARROW_RESULT, NARROW_X, NARROW_Y, Code, EncodedInstruction, ProgramParameters
+from dmlpy.devices.cpu.elementwise.program import (
+    ALIGNMENT,
+    NARROW_RESULT,
+    NARROW_X,
+    NARROW_Y,
+    OF_BYTES,
+    Code,
+    EncodedInstruction,
+    ProgramParameters,
+)
 from dmlpy.devices.cpu.isa import FLOAT_BYTES, Isa, Storage
 from dmlpy.devices.cpu.load_store import ir_load_store_of, load_store_of
 from dmlpy.devices.cpu.simd import ADDRESS, Loop, Simd, copy_float, float_at, integer_at, set_float, set_integer, simd_of, struct_view
@@ -117,7 +126,7 @@ def computation(narrow: IrLoadStore | None, stored: Storage, isa: Isa) -> Any:
             code, formats, result, x, y, count, a, b = arguments
             constants = simd.repeated(builder, a), simd.repeated(builder, b)
             bits = (result, NARROW_RESULT), (x, NARROW_X), (y, NARROW_Y)
-            operands = [_Operand(isa, builder, narrow, address, formats, bit) for address, bit in bits]
+            of_floats, of_both = ([_Operand(isa, builder, own, address, formats, bit) for address, bit in bits] for own in (None, narrow))
             end = builder.append_basic_block("computed")
             choice = builder.switch(code, end)
             math = SimdMath(builder, simd)
@@ -128,6 +137,7 @@ def computation(narrow: IrLoadStore | None, stored: Storage, isa: Isa) -> Any:
                 block = builder.append_basic_block(number.name)
                 choice.add_case(ADDRESS(number), block)
                 builder.position_at_end(block)
+                operands = of_floats if stored in ("uint8", "int8") and number not in OF_BYTES else of_both
                 if number in unrolled:
                     first = _unrolled_loop(builder, simd, operands, count, formula, constants)
                 elif number in _OF_BITS and narrow is not None and narrow.size == 2:

@@ -23,7 +23,7 @@ from dmlpy.devices.cpu.elementwise.program import (
     EncodedInstruction,
     ProgramParameters,
 )
-from dmlpy.devices.cpu.elementwise.simplification import simplified
+from dmlpy.devices.cpu.elementwise.simplification import simplified, with_conversions
 from dmlpy.devices.cpu.isa import FLOAT_BYTES, Storage, host_isa
 from dmlpy.devices.cpu.jit import Kernel
 from dmlpy.devices.cpu.structs import FixedArray
@@ -142,6 +142,9 @@ class ElementwisePlan(PlanWithoutConstants):
     ) -> None:
         program, named = simplified(program), [output, *inputs, *others]
         self._names, descs = [name for name, _ in named], [desc for _, desc in named]
+        self._storage = _storage_of(program, descs)
+        has_bytes = self._storage in ("uint8", "int8")
+        program = with_conversions(program) if has_bytes else program
         self._count = output[1].element_count
         self._isa = host_isa()
         work = self._count * sum(_EXPENSIVE_COST if each.code in EXPENSIVE else 1 for each in program.instructions)
@@ -152,9 +155,8 @@ class ElementwisePlan(PlanWithoutConstants):
         widths = [desc.data_type.numpy.itemsize for desc in descs]
         along = zip(self._blocks.strides, widths, strict=True)
         self._strides = FixedArray.of_rows([[stride * width for stride in strides] for strides, width in along])
-        self._storage = _storage_of(program, descs)
         of_others = [desc.data_type in NARROW for _, desc in others]
-        allocation = _RegisterAllocation(program, self._blocks, of_others, 1 if self._storage in ("uint8", "int8") else 2)
+        allocation = _RegisterAllocation(program, self._blocks, of_others, 1 if has_bytes else 2)
         instructions, self._hoisted, self._used = allocation.instructions()
         self._instructions = FixedArray(instructions)
         self._shares = WorkShares(prod(self._blocks.sizes), threads)

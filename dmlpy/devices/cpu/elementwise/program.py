@@ -128,6 +128,23 @@ BYTES = (DataType.UINT8, DataType.INT8)
 NARROW = (DataType.FLOAT16, DataType.BFLOAT16, *BYTES)
 """The types whose elements have 2 bytes, or 1."""
 
+OF_BYTES = frozenset(
+    {
+        Code.MOVE,
+        Code.LINEAR,
+        Code.CLIP,
+        Code.ABS,
+        Code.NEGATE,
+        Code.ROUND,
+        Code.ROUNDED_LINEAR,
+        Code.ROUNDED_SUM,
+        Code.ADD,
+        Code.SUBTRACT,
+        Code.MULTIPLY,
+    }
+)
+"""The instructions that read and write bytes. Programs convert for others: code of all for both types of elements takes long to compile."""
+
 EXPENSIVE = frozenset(
     {
         Code.EXP,

@@ -1,4 +1,4 @@
-"""Element-wise programs of fewer instructions with the same results."""
+"""Element-wise programs of other instructions with the same results: of fewer ones, and of those that bytes have."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from copy import copy
 from math import copysign
 from typing import TYPE_CHECKING
 
-from dmlpy.devices.cpu.elementwise.program import BYTES, Code, Instruction
+from dmlpy.devices.cpu.elementwise.program import BYTES, OF_BYTES, Code, Instruction
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -139,5 +139,26 @@ def _renumbered(program: Program, kept: Mapping[int, Instruction], narrow: Seque
             code, (x, y), (a, b) = kept[value]
             numbers[value] = found.add(code, numbers[x], numbers[y], a=a, b=b)
             found.narrow[-1] = narrow[value]
+    found.others = [numbers[value] for value in program.others]
+    return found
+
+
+def with_conversions(program: Program) -> Program:
+    """A program of bytes whose instructions other than `OF_BYTES` read and write floats, which copies convert."""
+    found, first, floats = copy(program), program.inputs, dict[int, int]()
+    found.instructions, found.narrow, numbers = [], list(program.narrow[:first]), list(range(first))
+    for value, (code, reads, (a, b)) in enumerate(program.instructions, first):
+        x, y = (numbers[read] for read in reads)
+        if code in OF_BYTES:
+            result = found.add(code, x, y, a=a, b=b)
+        else:
+            for read in (x, y):
+                if found.narrow[read] and read not in floats:
+                    floats[read] = found.add(Code.MOVE, read)
+            result = found.add(code, floats.get(x, x), floats.get(y, y), a=a, b=b)
+            if program.narrow[value]:
+                result = found.add(Code.MOVE, result)
+        found.narrow[result] = program.narrow[value]
+        numbers.append(result)
     found.others = [numbers[value] for value in program.others]
     return found
