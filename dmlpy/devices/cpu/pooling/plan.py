@@ -23,6 +23,7 @@ from dmlpy.reference.windows import Along
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from dmlpy.description.tensors import TensorDesc
     from dmlpy.devices.cpu.isa import Isa
     from dmlpy.devices.cpu.jit import Function
     from dmlpy.devices.cpu.structs import Parameters
@@ -328,8 +329,8 @@ class WindowParameters(UnitParameters):
     pad_x: Count = field("columns of padding left of the input")
 
 
-class IndexedPoolingParameters(WindowParameters):
-    """The parameters of both kernels. Planes have slices, the one of two dimensions a single one."""
+class SliceWindowParameters(WindowParameters):
+    """The same with the slices of planes, of which those of two dimensions have one, and where elements lie."""
 
     depth: Count = field("slices of the input")
     out_depth: Count = field("slices of positions")
@@ -349,6 +350,11 @@ class IndexedPoolingParameters(WindowParameters):
     pooled_slice: Bytes = field("from a slice of it to the next")
     pooled_row: Bytes = field("from a row of it to the next")
     pooled_element: Bytes = field("from an element of a row of it to the next")
+
+
+class IndexedPoolingParameters(SliceWindowParameters):
+    """The parameters of both kernels."""
+
     other: Address = field("the indices, or the gradient of x")
     other_image: Bytes = field("from an image of it to the next")
     other_channel: Bytes = field("from a channel of it to the next")
@@ -358,6 +364,27 @@ class IndexedPoolingParameters(WindowParameters):
     index_bytes: Bytes = field("the size of an index: 4 or 8")
     scratch: Address = field("for each thread the gradient of a plane, float32")
     scratch_size: Bytes = field("from a thread's scratch to the next")
+
+
+def slice_windows(desc: Any, pooled: Sequence[int]) -> dict[str, Any]:
+    """The values of `SliceWindowParameters` for a checked desc with windows, and the sizes of its tensor of all positions."""
+    (_, channels, *spatial), (_, _, *out) = desc.input_tensor.sizes, pooled
+    count = len(spatial)
+    dilations = getattr(desc, "dilations", (1,) * count)
+    axes = {"window": desc.window_size, "stride": desc.strides, "dilation": dilations, "pad": desc.start_padding}
+    sizes = zip(("depth", "height", "width"), (*(1,) * (3 - count), *spatial), (*(1,) * (3 - count), *out), strict=True)
+    values: dict[str, Any] = {"channels": channels}
+    values |= {name: value for axis, own, positions in sizes for name, value in ((axis, own), (f"out_{axis}", positions))}
+    for name, along in axes.items():
+        alone = (0 if name == "pad" else 1,) * (3 - count)
+        values |= zip((f"{name}_{axis}" for axis in "zyx"), (*alone, *along), strict=True)
+    return values
+
+
+def steps_of(name: str, tensor: TensorDesc) -> dict[str, int]:
+    """The parameters of a tensor's strides in bytes, by name."""
+    steps = zip(("image", "channel", "slice", "row", "element"), byte_strides(tensor), strict=True)
+    return {f"{name}_{what}": step for what, step in steps}
 
 
 class IndexedPoolingPlan(PlanWithoutConstants):
@@ -376,15 +403,7 @@ class IndexedPoolingPlan(PlanWithoutConstants):
             ("input_gradient_tensor", "output_gradient_tensor") if self._is_gradient else ("output_tensor", "output_indices_tensor")
         )
         (batch, channels, *spatial), (_, _, *out) = desc.input_tensor.sizes, self._tensors[self._names[0]].sizes
-        self._planes, count = batch * channels, len(spatial)
-        dilations = getattr(desc, "dilations", (1,) * count)
-        axes = {"window": desc.window_size, "stride": desc.strides, "dilation": dilations, "pad": desc.start_padding}
-        sizes = zip(("depth", "height", "width"), (*(1,) * (3 - count), *spatial), (*(1,) * (3 - count), *out), strict=True)
-        self._values: dict[str, Any] = {"channels": channels}
-        self._values |= {name: value for axis, own, positions in sizes for name, value in ((axis, own), (f"out_{axis}", positions))}
-        for name, along in axes.items():
-            alone = (0 if name == "pad" else 1,) * (3 - count)
-            self._values |= zip((f"{name}_{axis}" for axis in "zyx"), (*alone, *along), strict=True)
+        self._planes, self._values = batch * channels, slice_windows(desc, self._tensors[self._names[0]].sizes)
         taps = self._planes * prod(out) * prod(desc.window_size)
         self._shares = WorkShares(self._planes, Threads.of(available_threads(), _INDEXED_COST * taps, _WORK_OF_A_THREAD))
         self._scratch_size = -(-prod(spatial) * FLOAT_BYTES // _ALIGNMENT) * _ALIGNMENT if self._is_gradient else 0
@@ -410,8 +429,7 @@ class IndexedPoolingPlan(PlanWithoutConstants):
             "scratch_size": self._scratch_size,
         }
         for name, place in zip(("input", "pooled", "other"), ("input_tensor", *self._names), strict=True):
-            steps = zip(("image", "channel", "slice", "row", "element"), byte_strides(self._tensors[place]), strict=True)
-            values |= {name: tensors[place], **{f"{name}_{what}": step for what, step in steps}}
+            values |= {name: tensors[place], **steps_of(name, self._tensors[place])}
         if not self._is_gradient:
             values["index_bytes"] = self._tensors[self._names[1]].data_type.numpy.itemsize
         return TaskLaunch.of(self._kernel(), IndexedPoolingParameters.bound(values), self._shares.threads)

@@ -41,7 +41,9 @@ def pooling_plan(desc: ForwardPoolingDesc) -> Plan | str:
         return indexed_plan(cast("IndexedPoolingDesc", desc))
     types = {tensor.data_type for tensor in desc.tensors().values()}
     if types in _BYTES:
-        return _byte_plan(desc)
+        from dmlpy.devices.cpu.pooling.byte_maximum_plan import ByteMaximumPlan
+
+        return ByteMaximumPlan(desc)
     if not have_one_storage(types):
         return "compiled poolings are of floats, UINT8 or INT8"
     if desc.input_tensor.dimension_count != _PLANES_DIMENSIONS:
@@ -76,7 +78,7 @@ def indexed_plan(desc: IndexedPoolingDesc | MaxPoolingGradDesc) -> PoolingPlan |
     types = {tensor.data_type for place, tensor in desc.tensors().items() if place != "output_indices_tensor"}
     is_gradient = "output_gradient_tensor" in desc.tensors()
     if types in _BYTES and not is_gradient:
-        return _byte_plan(cast("IndexedPoolingDesc", desc))
+        return _byte_floats_plan(cast("IndexedPoolingDesc", desc))
     is_whole = len(types) == 1 and all(own.numpy.kind in "iu" and own.bits >= _FEWEST_BITS for own in types)
     if not have_one_storage(types) and (is_gradient or not is_whole):
         return "compiled poolings with indices are of floats or integers, and their gradients of floats"
@@ -135,8 +137,8 @@ def region_gradient_plan(desc: ROIAlignGradDesc) -> RegionGradientPlan | str:
     return RegionGradientPlan(desc)
 
 
-def _byte_plan(desc: ForwardPoolingDesc) -> ByteFloatsPlan | str:
-    """The plan of a pooling of bytes."""
+def _byte_floats_plan(desc: IndexedPoolingDesc) -> ByteFloatsPlan | str:
+    """The plan of a pooling of bytes with indices."""
     from dmlpy.devices.cpu.quantized.float_plan import ByteFloatsPlan, floats_of
 
     source, target = desc.input_tensor, desc.output_tensor
