@@ -134,6 +134,8 @@ MOVED: dict[str, Callable[[], Chain]] = {
     "Slice": lambda: moved("Slice", [1], [4], [3], [2]),
     "Expand": lambda: moved("Expand", [2, 4, 3, 5]),
     "Gather": lambda: moved("Gather", [[2, 0], [1, 1]], axis=2),
+    "MaxPool": lambda: moved("MaxPool", kernel_shape=[2, 2], pads=[1, 0, 0, 1]),
+    "MaxPool, dilated": lambda: moved("MaxPool", kernel_shape=[2, 2], dilations=[1, 3]),
     "a tiny scale": lambda: moved("Transpose", scale=2e-38),
     "a huge scale": lambda: moved("Transpose", scale=1e36),
 }
@@ -239,6 +241,9 @@ APART: dict[str, tuple[Callable[[], Chain], dict[str, Any]]] = {
     "Gemm with a factor": (lambda: gemm(None, alpha=0.5), {}),
     "moved to another scale": (lambda: moved("Transpose").with_scale(0.5), {}),
     "moved to another zero point": (lambda: moved("Transpose", zero_point=8), {}),
+    "the largest of another scale": (lambda: moved("MaxPool", kernel_shape=[2, 2]).with_scale(0.5), {}),
+    "the largest of falling numbers": (lambda: moved("MaxPool", kernel_shape=[2, 2], scale=-0.4), {}),
+    "the largest before opset 12": (lambda: moved("MaxPool", kernel_shape=[2, 2], opset=11), {}),
     "moved, too small to return": (lambda: moved("Transpose", scale=1e-40), {}),
     "moved, too large to return": (lambda: moved("Transpose", scale=1e37), {}),
     "not asked for": (convolution, {"join": False}),

@@ -3,7 +3,7 @@
 `DequantizeLinear - Conv - QuantizeLinear` computes in FLOAT32 between integers; QLinearConv computes the same sums in integers. A result
 differs by one step of the quantization at most, where the sum in FLOAT32 is rounded to the other side of a tie. ONNX Runtime joins the
 same chains. A joined node has the name of the chain's middle, and its result that of the chain's result. What only moves numbers between
-equal quantizations moves their integers, with the same results.
+equal quantizations moves their integers, with the same results; so does MaxPool.
 """
 
 from __future__ import annotations
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 _BYTES = (TensorProto.UINT8, TensorProto.INT8)
 _MOVES = frozenset({"Expand", "Flatten", "Gather", "Reshape", "Slice", "Squeeze", "Transpose", "Unsqueeze"})
 """The operators whose results are elements of their first input, of any type from opset 10 on."""
+_POOLS_BYTES = 12
+"""The lowest opset whose MaxPool has 8 bits."""
 _BIAS_TOLERANCE = 1e-5
 """How far the scale of a bias may be from the product of the other scales, relatively: both are rounded to FLOAT32."""
 
@@ -121,6 +123,7 @@ class _Chains:
             core = inner
         join: Callable[[NodeProto, _Quantized], NodeProto | None] | None = {
             **dict.fromkeys(_MOVES, self._move),
+            "MaxPool": self._maximum,
             "Conv": self._convolution,
             "MatMul": self._product,
             "Gemm": self._gemm,
@@ -142,6 +145,13 @@ class _Chains:
         made = helper.make_node(core.op_type, [x.names[0], *core.input[1:]], [])
         made.attribute.extend(core.attribute)
         return made
+
+    def _maximum(self, core: NodeProto, result: _Quantized) -> NodeProto | None:
+        """The pooling of integers, which have the order of the numbers if the scale is positive."""
+        x = self._operand(core, 0)
+        if x is None or not x.scale.reshape(-1)[0] > 0 or any(core.output[1:]) or self.model.opsets.get("", 0) < _POOLS_BYTES:
+            return None
+        return self._move(core, result)
 
     def _convolution(self, core: NodeProto, result: _Quantized) -> NodeProto | None:
         """QLinearConv."""

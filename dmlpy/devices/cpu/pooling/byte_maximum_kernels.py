@@ -144,7 +144,7 @@ def _write_row(p: ByteMaximumParameters, maxima: Any, results: Any, target: Any)
     source = maxima
     if p.stride_x != 1:
         source = results
-        if p.stride_x == 2:  # noqa: PLR2004  no name says more
+        if p.stride_x == 2:
             for at in range(0, p.out_width, VECTOR):
                 _every_second(maxima + 2 * at, results + at)
         else:
