@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from dmlpy.description.tensors import TensorDesc
+from dmlpy.devices.graphs.elementwise_group_desc import ElementwiseGroupDesc, GroupedOperator
 from dmlpy.devices.graphs.fused_convolution_descs import EpilogueConvolutionDesc
+from dmlpy.devices.graphs.lookup_table_desc import LookupTableDesc
 from dmlpy.operators.activation import (
     ActivationGeluDesc,
     ActivationReluDesc,
@@ -15,16 +17,22 @@ from dmlpy.operators.activation import (
 )
 from dmlpy.operators.attention import MultiheadAttentionDesc
 from dmlpy.operators.convolution import ConvolutionDesc
-from dmlpy.operators.elementwise.arithmetic import ElementWiseAddDesc
+from dmlpy.operators.elementwise.arithmetic import ElementWiseAddDesc, ElementWiseMultiplyDesc
 from dmlpy.operators.indexing import GatherDesc, GatherElementsDesc
 from dmlpy.operators.matrix import GEMMDesc
+from dmlpy.operators.movement.copy import CastDesc
 from dmlpy.operators.normalization.batch import BatchNormalizationDesc
 from dmlpy.operators.normalization.mean_variance import MeanVarianceNormalization1Desc
 from dmlpy.operators.pooling.average import AveragePoolingDesc
 from dmlpy.operators.pooling.maximum import MaxPoolingDesc
-from dmlpy.operators.quantized.linear import ElementWiseDequantizeLinearDesc, ElementWiseQuantizeLinearDesc
+from dmlpy.operators.quantized.linear import (
+    ElementWiseDequantizeLinearDesc,
+    ElementWiseQuantizedLinearAddDesc,
+    ElementWiseQuantizeLinearDesc,
+)
 from dmlpy.operators.quantized.products import (
     MatrixMultiplyIntegerDesc,
+    QuantizedLinearAveragePoolingDesc,
     QuantizedLinearConvolutionDesc,
     QuantizedLinearMatrixMultiplyDesc,
 )
@@ -216,21 +224,51 @@ def _quantized(dtype: str, training: bool) -> Iterator[tuple[str, OperatorDesc]]
         result = _tensor(kind, 1, 1, 64, 256)
         yield f"products, {kind}", QuantizedLinearMatrixMultiplyDesc(**product, **parts, **points, output_tensor=result)
         yield f"products, {kind}", MatrixMultiplyIntegerDesc(**product).with_outputs()
-        parts = {f"{name}_scale_tensor": scale for name in ("input", "filter", "output")}
-        points = {"input_zero_point_tensor": zero, "filter_zero_point_tensor": _tensor("INT8", *one), "output_zero_point_tensor": zero}
+        yield from _quantized_layers(kind)
+
+
+def _quantized_layers(kind: str) -> Iterator[tuple[str, OperatorDesc]]:
+    """Convolutions and poolings of bytes, and what graphs fuse of element-wise operators between bytes."""
+    scale, zero, image = _tensor("FLOAT32", 1, 1, 1, 1), _tensor(kind, 1, 1, 1, 1), _tensor(kind, 1, 16, 32, 32)
+    given: dict[str, Any] = {"input_scale_tensor": scale, "input_zero_point_tensor": zero}
+    given |= {"output_scale_tensor": scale, "output_zero_point_tensor": zero}
+    # Windows of planes have kernels for their taps, for strides, and for how wide planes are.
+    for window, groups, size, stride in ((3, 1, 32, 1), (3, 16, 32, 1), (3, 16, 32, 2), (5, 16, 32, 1), (5, 16, 64, 1)):
         convolution = QuantizedLinearConvolutionDesc(
-            input_tensor=bytes_of_image,
-            filter_tensor=_tensor("INT8", 16, 16, 3, 3),
-            output_tensor=bytes_of_image,
-            **parts,
-            **points,
-            strides=(1, 1),
+            input_tensor=_tensor(kind, 1, 16, size, size),
+            filter_tensor=_tensor("INT8", 16, 16 // groups, window, window),
+            output_tensor=_tensor(kind, 1, 16, size // stride, size // stride),
+            **given,
+            filter_scale_tensor=scale,
+            filter_zero_point_tensor=_tensor("INT8", 1, 1, 1, 1),
+            strides=(stride, stride),
             dilations=(1, 1),
-            start_padding=(1, 1),
-            end_padding=(1, 1),
-            group_count=1,
+            start_padding=(window // 2, window // 2),
+            end_padding=(window // 2, window // 2),
+            group_count=groups,
         )
-        yield f"convolutions, {kind}", convolution
+        yield f"convolutions{', depthwise' * (groups > 1)}, {kind}", convolution
+    windows_of_images: dict[str, Any] = {"strides": (1, 1), "start_padding": (0, 0), "end_padding": (0, 0)}
+    maximum = MaxPoolingDesc(input_tensor=image, window_size=(3, 3), **windows_of_images)
+    yield f"poolings, {kind}", maximum.with_outputs()
+    mean = QuantizedLinearAveragePoolingDesc(
+        input_tensor=image, window_size=(32, 32), dilations=(1, 1), include_padding=False, **given, **windows_of_images
+    )
+    yield f"poolings, {kind}", mean.with_outputs()
+    parts: dict[str, Any] = {f"{name}_scale_tensor": scale for name in "ab"} | {f"{name}_zero_point_tensor": zero for name in "ab"}
+    parts |= {"output_scale_tensor": scale, "output_zero_point_tensor": zero}
+    yield f"sums, {kind}", ElementWiseQuantizedLinearAddDesc(a_tensor=image, b_tensor=image, **parts).with_outputs()
+    number = _tensor("FLOAT32", *image.sizes)
+    widened, product = CastDesc(input_tensor=image, output_tensor=number), ElementWiseMultiplyDesc(a_tensor=number, b_tensor=number)
+    narrowed = CastDesc(input_tensor=number, output_tensor=image)
+    operators: list[tuple[OperatorDesc, tuple[str, ...]]] = [
+        (widened, ("input_tensor",)),
+        (product.with_outputs(), ("a_tensor", "b_tensor")),
+        (narrowed, ("input_tensor",)),
+    ]
+    nodes = tuple(GroupedOperator(desc, tuple((place, at) for place in places)) for at, (desc, places) in enumerate(operators))
+    yield f"element-wise operators, {kind}", ElementwiseGroupDesc(input_tensors=(image,), output_tensor=image, nodes=nodes)
+    yield f"element-wise operators, {kind}", LookupTableDesc(input_tensor=image, constant_tensors=(), output_tensor=image, nodes=nodes)
 
 
 WORK: Mapping[str, Callable[[str, bool], Iterable[tuple[str, OperatorDesc]]]] = {

@@ -122,6 +122,34 @@ def test_networks_need_no_more(new_process: Any, monkeypatch: pytest.MonkeyPatch
     assert {"build_batched_launch", "build_relocation", "build_loop"} <= {str(target).rpartition(":")[2] for target, *_ in warmed}
 
 
+@pytest.mark.parametrize("dtype", ["UINT8", "INT8"])
+def test_networks_of_bytes_need_no_more(new_process: Any, monkeypatch: pytest.MonkeyPatch, dtype: str) -> None:
+    """Also what graphs fuse between bytes: tables and chains."""
+    monkeypatch.setattr(jit.Kernel, "_make", lambda kernel, choices, form: jit._functions.setdefault(form, SimpleNamespace(address=0)))
+    list(warm_up(["quantized", "elements"]))
+    warmed, one = set(jit._functions), [1, 1, 1, 1]
+    scale, zero, found = x.input("scale", one), x.input("zero", one, dtype), list[x.Expression]()
+    members: dict[str, Any] = {"input_scale": scale, "input_zero_point": zero, "output_scale": scale, "output_zero_point": zero}
+    sides: dict[str, Any] = {"filter_scale": scale, "group_count": 24}
+    for at, (size, window, stride) in enumerate(((30, 3, 2), (28, 5, 1), (112, 5, 2))):
+        last = x.input(f"image {at}", [1, 24, size, size], dtype)
+        pads: dict[str, Any] = {"start_padding": (window // 2,) * 2, "end_padding": (window // 2,) * 2}
+        filters = x.input(f"filter {at}", [24, 1, window, window], "INT8")
+        last = x.quantized_linear_convolution(last, filter=filters, strides=(stride, stride), **members, **sides, **pads)
+        number = x.cast(last, output_data_type="FLOAT32")
+        table = x.cast(x.activation_sigmoid(number * 0.02) * 200.0, output_data_type=dtype)
+        last = x.max_pooling(table, window_size=(2, 2))
+        other = x.input(f"other {at}", last.sizes, dtype)
+        number = x.cast(last, output_data_type="FLOAT32") * x.cast(other, output_data_type="FLOAT32")
+        last = x.cast(number * 0.01, output_data_type=dtype)
+        found.append(x.quantized_linear_average_pooling(last, window_size=last.sizes[2:], include_padding=False, **members))
+    plan, loaded = dml.compile(x.graph(found), "cpu").plan, set(jit._functions)
+    new_process()  # what has these functions shall not stay
+    assert "strategy: numpy" not in plan
+    assert ("table" in plan, "instructions on" in plan) == (True, True)
+    assert loaded <= warmed
+
+
 def test_what_graphs_fuse_is_planned_once(new_process: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where the device does not run it, its nodes are other work."""
     planned: list[OperatorDesc] = []
