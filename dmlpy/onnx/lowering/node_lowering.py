@@ -12,7 +12,7 @@ from dmlpy.onnx.loading.elements import data_type_of, element_of
 from dmlpy.onnx.loading.values import Sizes, Value
 from dmlpy.onnx.lowering.rules import LoweredOutputs, LoweringRule, find_rule, may_be_empty
 from dmlpy.onnx.nodes.levels import cap_of, with_remedy
-from dmlpy.onnx.nodes.microsoft_sizes import PRODUCTS
+from dmlpy.onnx.nodes.microsoft_sizes import GROWING, PRODUCTS
 from dmlpy.onnx.nodes.node import Node, NotLowered, inexpressible_problems
 from dmlpy.onnx.nodes.unexpected_errors import refuse_unexpected
 from dmlpy.validation.checking import check
@@ -109,8 +109,7 @@ def _match_outputs(node: Node, found: LoweredOutputs) -> Iterator[tuple[Value | 
             continue
         if expression is None:
             raise node.refusal("onnx.output", f"output {index}", repr(name), "an output that nobody reads: no DirectML operator gives it")
-        if expected.sizes is None and not node.domain and len(expression.sizes) == _RANK > _highest_rank(node):
-            # The rule may have added dimensions. ONNX's inference, which takes them away, fails where inputs contradict each other.
+        if expected.sizes is None and _may_have_added_dimensions(node, index, len(expression.sizes)):
             raise node.refusal("onnx.sizes", f"output {index}", "of unknown dimensions", "sizes that follow from those of the inputs")
         element = expected.element or element_of(expression.data_type)
         wanted = data_type_of(element)
@@ -124,6 +123,16 @@ def _match_outputs(node: Node, found: LoweredOutputs) -> Iterator[tuple[Value | 
             sizes = ()
         own = Value(expected.name, element, sizes)
         yield own, expression.reshape(*own.tensor_sizes)
+
+
+def _may_have_added_dimensions(node: Node, index: int, rank: int) -> bool:
+    """Whether a result of unknown sizes has dimensions that only DirectML asks for: later axes would be others.
+
+    ONNX's inference, which takes them away, fails where inputs contradict each other. Rules of other domains take them away themselves.
+    """
+    if node.domain:
+        return index == 0 and rank > max(1, _highest_rank(node)) and node.op_type not in GROWING
+    return rank == _RANK > _highest_rank(node)
 
 
 def _is_scalar(node: Node) -> bool:

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 PRODUCTS = frozenset({"DynamicQuantizeMatMul", "FusedMatMul", "FusedMatMulActivation", "MatMulIntegerToFloat", "TransposeMatMul"})
 """Products of tensors as MatMul has them: of two vectors they are scalars."""
+GROWING = frozenset({"EmbedLayerNormalization"})
+"""Operators whose first result has more dimensions than any input."""
 _RANKS: dict[str, tuple[tuple[int, int | None], ...]] = {
     **dict.fromkeys(PRODUCTS, ((1, None), (1, None))),
     **dict.fromkeys(("FusedGemm", "GemmFloat8"), ((2, 2), (2, 2))),
