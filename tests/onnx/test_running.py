@@ -185,10 +185,11 @@ def test_a_matrix_is_a_plain_array() -> None:
 
 
 def listed(*nodes: Any, outputs: Sequence[str]) -> onnx.CompiledModel:
-    """A model of nodes that read `s`, a sequence of floats, and `o`, an optional of two floats, as far as they do."""
+    """A model of nodes that read what they name: a sequence of floats `s`, an optional `o`, floats `x`, an integer `i`."""
     types = {"i": TensorProto.INT64, "i2": TensorProto.INT64, "h": TensorProto.BOOL}
     read = {name for node in nodes for name in node.input}
-    built = model(nodes, {"i": []} if "i" in read else {}, outputs, types=types)
+    sizes = {"i": [], "x": ["n", 3]}
+    built = model(nodes, {name: sizes[name] for name in sizes if name in read}, outputs, types=types)
     if "s" in read:
         built.graph.input.append(make_tensor_sequence_value_info("s", TensorProto.FLOAT, None))
     if "o" in read:
@@ -203,6 +204,34 @@ def test_sequences_are_lists_of_arrays() -> None:
     np.testing.assert_array_equal(found["y"], np.maximum(given(1, 2), 0))
     assert [array.shape for array in found["t"]] == [(1, 3), (2, 3), (2, 3)]
     np.testing.assert_array_equal(found["t"][2], found["y"])
+
+
+@pytest.mark.parametrize(("position", "place"), [(0, 0), (2, 2), (-1, 1), (-2, 0)])
+def test_a_position_that_comes_when_the_model_runs_is_counted_from_either_end(position: int, place: int) -> None:
+    parts, new = [given(0, 1), given(1, 2)], given(2, 3)
+    found = listed(make_node("SequenceInsert", ["s", "x", "i"], ["t"]), outputs=["t"])({"s": parts, "x": new, "i": np.asarray(position)})[
+        "t"
+    ]
+    expected = parts.copy()
+    expected.insert(place, new)
+    assert [array.tolist() for array in found] == [array.tolist() for array in expected]
+
+
+@pytest.mark.parametrize(
+    ("operator", "position", "text"),
+    [
+        ("SequenceAt", 2, r"node.input 1 'position' is 2, expected -2 to 1: the sequence has 2 tensors"),
+        ("SequenceErase", -3, r"node.input 1 'position' is -3, expected -2 to 1: the sequence has 2 tensors"),
+        ("SequenceInsert", 3, r"node.input 2 'position' is 3, expected -2 to 2: the sequence has 2 tensors"),
+    ],
+)
+def test_a_position_outside_of_a_sequence_is_refused(operator: str, position: int, text: str) -> None:
+    given_names = ["s", "x", "i"] if operator == "SequenceInsert" else ["s", "i"]
+    compiled = listed(make_node(operator, given_names, ["t"], name="node"), outputs=["t"])
+    held = {"s": [given(0, 1), given(1, 2)], "x": given(2, 3), "i": np.asarray(position)}
+    with pytest.raises(dml.DeviceError, match=text):
+        compiled({name: held[name] for name in given_names})
+    assert [array.shape for array in compiled({**{name: held[name] for name in given_names}, "i": np.asarray(0)})["t"]]
 
 
 def test_optionals_hold_a_tensor_or_nothing() -> None:

@@ -84,6 +84,7 @@ def past(operator: str, keys: int | None, values: int | None, *texts: str) -> Ro
     return Row(operator, (*parts, *states, *counts), texts, {"num_heads": 2, "kv_num_heads": 2}, held=(6,), domain="com.microsoft")
 
 
+_SAMPLED = (normal(1, 3, 4, 4), normal(1, 2, 2, 2))
 ROWS = {
     "Attention of 0 past keys and 2 values": past("Attention", 0, 2, "input 5 is [", "2, 2, 8]", "expected 0 past steps"),
     "Attention of 2 past keys and 0 values": past("Attention", 2, 0, "input 5 is [", "2, 0, 8]", "expected 2 past steps"),
@@ -314,6 +315,19 @@ ROWS = {
         f"neither {name} nor not": Row("CumSum", (normal(2, 3), np.asarray(1)), (f"{name} is 2, expected one of [0, 1]",), {name: 2})
         for name in ("exclusive", "reverse")
     },
+    "no such samples": Row("GridSample", _SAMPLED, ("mode is 'bilinear', expected one of [linear, nearest, cubic]",), {"mode": "bilinear"}),
+    "no such samples of planes": Row("GridSample", _SAMPLED, ("mode is 'linear'", "[bilinear, nearest, bicubic]"), {"mode": "linear"}, 16),
+    "no such samples outside": Row("GridSample", _SAMPLED, ("padding_mode is 'same'", "border"), {"padding_mode": "same"}),
+    "no such direction": recurrent("LSTM", 4, message=("direction is 'backward'", "reverse"), direction="backward"),
+    "no such layout": recurrent("RNN", 1, message=("layout is 2, expected one of [0, 1]",), layout=2),
+    "no such activation": recurrent("GRU", 3, message=("activations is ['Gelu', 'Tanh']", "Softsign"), activations=["Gelu", "Tanh"]),
+    "an activation for one direction": recurrent(
+        "RNN", 2, message=("activations has 1 name, expected 2",), activations=["Tanh"], direction="bidirectional"
+    ),
+    **{
+        f"{operator} with a clip of {clip}": recurrent(operator, gates, message=(f"clip is {clip}, expected a number above 0",), clip=clip)
+        for operator, gates, clip in (("GRU", 3, 0.0), ("LSTM", 4, -1.0))
+    },
     "no such buffer": Row("TensorScatter", (normal(1, 4, 2), normal(1, 1, 2)), ("mode is 'ring'", "circular"), {"mode": "ring"}, opset=24),
     **{
         f"{operator} of an image": Row(
@@ -364,15 +378,21 @@ def test_a_node_that_contradicts_onnx_is_refused(name: str, way: str) -> None:
 OF_ANY_RANK = {
     "Transpose": ({"perm": [0, -2, -1, 1]}, "perm is [0, -2, -1, 1], expected each of 0 to 3 once"),
     "Gelu": ({"approximate": "erf"}, "approximate is 'erf', expected one of [none, tanh]"),
+    "GridSample": ({"mode": "area"}, "mode is 'area', expected one of [linear, nearest, cubic]"),
+    "GRU": ({"hidden_size": 4, "activations": ["Gelu", "Tanh"]}, "activations is ['Gelu', 'Tanh'], expected one of [Relu, "),
     "AveragePool": ({"kernel_shape": [2, 2], "strides": [1]}, "strides has 1 number, expected 2: as kernel_shape has"),
     "MaxPool": ({"kernel_shape": [2], "auto_pad": "SAME"}, "auto_pad is 'SAME', expected one of [NOTSET, VALID, SAME_UPPER, SAME_LOWER]"),
 }
+_INPUTS = {"GridSample": 2, "GRU": 3}
 
 
 @pytest.mark.parametrize("operator", OF_ANY_RANK)
 def test_attributes_are_checked_before_ranks_are_known(operator: str) -> None:
     attributes, text = OF_ANY_RANK[operator]
-    nodes = [make_node("Reshape", ["x", "sizes"], ["data"]), make_node(operator, ["data"], ["y"], name="wrong", **attributes)]
+    nodes = [
+        make_node("Reshape", ["x", "sizes"], ["data"]),
+        make_node(operator, ["data"] * _INPUTS.get(operator, 1), ["y"], name="wrong", **attributes),
+    ]
     proto = model(nodes, {"x": ["n"], "sizes": ["rank"]}, ["y"], types={"sizes": TensorProto.INT64})
     assert text in str(onnx.load(proto).report())
 

@@ -14,6 +14,7 @@ from dmlpy.onnx.lowering.host_evaluation import HostProgram, is_supported
 from dmlpy.onnx.lowering.model_lowering import SingleNodeLowering
 from dmlpy.onnx.lowering.node_evaluation import Float64Program, evaluate_program, is_float64_only
 from dmlpy.onnx.nodes.unexpected_errors import report_unexpected
+from dmlpy.onnx.runtime.host_sequences import SEQUENCES
 from dmlpy.system import forks
 from dmlpy.validation.checking import LATEST
 
@@ -49,6 +50,14 @@ def prepare_host_node(node: HostNode, context: CompileContext) -> Callable[[dict
     own = "" if node.proto.domain == "ai.onnx" else node.proto.domain
     if not own and (passes := _PASSING.get(node.proto.op_type)) is not None:
         return lambda values: passes(node, values)
+    if not own and (computes := SEQUENCES.get(node.proto.op_type)) is not None:
+
+        def run_sequence(values: dict[str, Any]) -> None:
+            _require_elements(node, values)
+            values[node.proto.output[0]] = computes(node, [context.to_host(values[name]) if name else None for name in node.proto.input])
+
+        return run_sequence
+
     if find_host_operator(node.proto.op_type, own) is not None:
 
         def run_own(values: dict[str, Any]) -> None:

@@ -18,10 +18,10 @@ _DIRECTIONS = {"forward": "FORWARD", "reverse": "BACKWARD", "bidirectional": "BI
 
 @lowers("RNN", "GRU")
 def without_cell(node: Node) -> tuple[Expression | None, ...]:
-    """RNN or GRU; these do not support a clip, with which each step is unrolled to operators."""
+    """RNN or GRU; these do not support a clip, with which each step is unrolled to operators. A negative clip is none."""
     if node.value(0).is_empty:
         return _initial_states(node)
-    if node.attribute("clip"):
+    if node.attribute("clip", -1.0) >= 0:
         options = _options(node)
         backwards = {"FORWARD": [False], "BACKWARD": [True], "BIDIRECTIONAL": [False, True]}[options["direction"]]
         return _results(node, unroll_cells(node, _tensors(node), backwards, options["activation_descs"]))
@@ -93,8 +93,6 @@ def _initial_states(node: Node) -> tuple[Expression | None, ...]:
 
 def _options(node: Node) -> dict[str, Any]:
     direction = node.attribute("direction", "forward")
-    if direction not in _DIRECTIONS:
-        raise node.invalid("direction", *_DIRECTIONS)
     return {
         "direction": _DIRECTIONS[direction],
         "activation_descs": parse_activations(node, node.op_type, 2 if direction == "bidirectional" else 1),

@@ -29,12 +29,8 @@ def grid_sample(node: Node) -> Expression:
     """GATHER_ND1 of 1, 2 or 4 elements along each dimension, and sums of their products with weights."""
     sizes, places = node.sizes(0), node.sizes(1)[1:-1]
     spatial, count = sizes[2:], prod(places)
-    mode = _MODES.get(node.attribute("mode", "linear"))
+    mode = _MODES[node.attribute("mode")]
     padding, align = node.attribute("padding_mode", "zeros"), bool(node.attribute("align_corners", 0))
-    if mode is None:
-        raise node.invalid("mode", *_MODES)
-    if padding not in ("zeros", "border", "reflection"):
-        raise node.invalid("padding_mode", "zeros", "border", "reflection")
     grid = as_float32(node.x(1)).reshape(sizes[0], count, len(spatial))
     data = node.x(0).reshape(*sizes[:2], prod(spatial)).transpose(0, 2, 1).packed()
     axes = []
