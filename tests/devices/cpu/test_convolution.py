@@ -195,7 +195,7 @@ def _small(data_type: str, *, window: tuple[int, int] = (2, 2), last: bool = Fal
 # a data type, members, and a part of the reason why NumPy runs the desc
 ELSEWHERE: dict[str, tuple[str, dict[str, Any], str]] = {
     "one position, depthwise": ("FLOAT32", {"window": (40, 40), "strides": (99, 99), "groups": 4}, "fewer than 8 positions"),
-    "taps far apart": ("FLOAT32", {"dilations": (90, 90), "start_padding": (1, 1)}, "far more of the input"),
+    "taps far apart": ("FLOAT32", {"window": (1, 2), "dilations": (1, 98), "start_padding": (0, 1)}, "far more of the input"),
     "one matrix product": ("FLOAT32", {"window": (1, 1), "last": True}, "one matrix product"),
     "many phases": ("FLOAT32", {"strides": (9, 9), "direction": "BACKWARD"}, "more than 64 convolutions"),
 }

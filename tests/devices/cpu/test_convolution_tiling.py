@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ pytest.importorskip("llvmlite")
 
 from dmlpy.devices.cpu.convolution import plan as convolution_plan
 from dmlpy.devices.cpu.convolution import tiling as convolution_tiling
+from dmlpy.devices.cpu.convolution.layout import InputTileLayout
 from dmlpy.devices.cpu.isa import Isa, host_isa
 from dmlpy.devices.cpu.plans import compiled_plan
 from dmlpy.devices.graphs.fused_convolution_descs import NormalizedConvolutionDesc
@@ -46,10 +48,14 @@ CASES: dict[str, tuple[Any, ...]] = {
     "more taps than a chunk": ((1, 2, 24, 22), (96, 2, 13, 12), (1, 1), (1, 1), (6, 6), (6, 5), 1, None),
     "vectors that cross rows": ((1, 5, 29, 19), (12, 5, 3, 3), (1, 1), (1, 1), (1, 1), (1, 1), 1, CLIP),
     "rows shorter than vectors, and longer with padding": ((2, 3, 19, 39), (11, 3, 3, 17), (1, 1), (1, 2), (1, 3), (1, 3), 1, CLIP),
+    "rows between those of taps, padding": ((2, 30, 17, 9), (40, 30, 3, 2), (1, 1), (5, 2), (5, 1), (5, 1), 1, RELU),
+    "rows between those of taps, inside": ((1, 70, 21, 20), (20, 70, 3, 3), (1, 1), (9, 3), (0, 0), (0, 0), 1, None),
+    "rows between those of taps, strides": ((1, 40, 25, 12), (33, 40, 3, 3), (2, 1), (7, 1), (3, 1), (2, 1), 1, CLIP),
     "pairs of columns": ((1, 3, 9, 63), (8, 3, 3, 3), (2, 2), (1, 1), (0, 0), (0, 0), 1, None),
 }
 
 _IN_HALVES = ["in place", "in place, a short last row", "vectors that cross rows", "groups", "many images of one element, groups"]
+_DIVIDED = ["narrow rows, several chunks", "several tiles", "in place", "groups"]
 TYPED_CASES = [*((name, "float32") for name in CASES), *((name, "float16") for name in _IN_HALVES)]
 
 
@@ -90,7 +96,10 @@ def test_both_tilings_give_the_same_bits_on_any_number_of_threads(name: str, dat
         np.testing.assert_array_equal(run_on(threads, convolution_plan, desc, given, monkeypatch, prepared=True), result)
 
 
-@pytest.mark.parametrize("name", ["narrow rows, several chunks", "several tiles", "in place", "groups"])
+@pytest.mark.parametrize(
+    "name",
+    ["narrow rows, several chunks", "several tiles", "in place", "groups", *(name for name in CASES if name.startswith("rows between"))],
+)
 def test_tiles_and_chunks_change_no_bit(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     desc, given = case_of(name)
     only(CHANNELS, monkeypatch)
@@ -98,6 +107,15 @@ def test_tiles_and_chunks_change_no_bit(name: str, monkeypatch: pytest.MonkeyPat
     for size, value in {"_CHUNK_BYTES": 1000, "_SUMS_BYTES": 5000, "INPUT_TILE_BYTES": 3000, "_MAX_ROW": 10}.items():
         monkeypatch.setattr(convolution_tiling, size, value)
         np.testing.assert_array_equal(run_on(1, convolution_plan, desc, given, monkeypatch, prepared=True), result, size)
+    only(POSITIONS, monkeypatch)
+    np.testing.assert_array_equal(run_on(1, convolution_plan, desc, given, monkeypatch, prepared=True), result)
+
+
+def test_input_tiles_lack_the_rows_that_no_tap_reads() -> None:
+    """A row of positions of 960 channels reads 3 rows of the image, not 49."""
+    tile = InputTileLayout(1, 33, (3, 3), (1, 1), (24, 24))
+    assert (tile.subplane_rows, tile.left_out_rows, tile.most_rows(12)) == (3, 23, 4)
+    assert replace(tile, rows=30).subplane_rows == 78
 
 
 @pytest.mark.parametrize(("name", "data_type"), TYPED_CASES)

@@ -26,6 +26,7 @@ CASES: dict[str, tuple[Any, ...]] = {
     "strides": ((2, 3, 33, 41), (3, 3), (2, 3), (1, 1), (1, 1), None),
     "several tiles": ((1, 2, 300, 200), (3, 2), (1, 3), (0, 1), (2, 0), None),
     "dilated": ((1, 3, 20, 25), (3, 2), (1, 2), (1, 1), (1, 1), (2, 3)),
+    "rows between those of a window": ((1, 3, 20, 25), (3, 2), (1, 2), (1, 1), (1, 1), (9, 3)),
     "one window": ((2, 3, 13, 17), (13, 17), (1, 1), (0, 0), (0, 0), None),
     "one window of many planes": ((3, 19, 7, 9), (7, 9), (1, 1), (0, 0), (0, 0), None),
     "one window that begins in the padding": ((2, 3, 13, 17), (13, 17), (2, 3), (1, 2), (0, 0), None),
@@ -120,11 +121,16 @@ def test_parts_of_larger_tensors() -> None:
 ELSEWHERE: dict[str, tuple[Any, dict[str, Any], dict[str, Any], str]] = {
     "elements of slices far apart": (
         dml.MaxPooling2Desc,
-        {"sizes": (1, 2, 3, 60, 60)},
-        {"dilations": (1, 57, 57), "output_indices_tensor": None},
+        {"sizes": (1, 2, 3, 60, 600)},
+        {"dilations": (1, 57, 598), "output_indices_tensor": None},
         "far more of the input",
     ),
-    "elements far apart": (dml.MaxPooling2Desc, {}, {"dilations": (57, 57), "output_indices_tensor": None}, "far more of the input"),
+    "elements far apart": (
+        dml.MaxPooling2Desc,
+        {"sizes": (1, 2, 60, 600)},
+        {"dilations": (57, 598), "output_indices_tensor": None},
+        "far more of the input",
+    ),
 }
 
 

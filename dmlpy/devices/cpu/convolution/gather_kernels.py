@@ -41,8 +41,9 @@ def input_tile_gather(stored: Storage, isa: Isa) -> Any:
     """The kernel `gather(p, input_tile, source, first_slice, first_row)`, which copies what the windows of rows of positions read.
 
     `p` has the fields `channels`, `depth`, `height`, `width`, `stride_y`, `stride_x`, `pad_y`, `pad_x`, `dilation_z`, `depth_taps`,
-    `subplane_rows`, `pitch`, `plane`, `input_channel`, `input_slice`, `input_row`, `input_element`, and `padding`, the value outside
-    of the image. The tile's `channels` are those of the image, each with the slices of all `depth_taps` from `first_slice` on.
+    `subplane_rows`, `run_rows`, `left_out_rows`, `pitch`, `plane`, `input_channel`, `input_slice`, `input_row`, `input_element`, and
+    `padding`, the value outside of the image. The tile's `channels` are those of the image, each with the slices of all `depth_taps`
+    from `first_slice` on.
 
     Args:
         stored: the type of the image's elements; the tile is always of FLOAT32.
@@ -101,7 +102,7 @@ def _build_gather(stored: Storage, isa: Isa) -> Callable[..., None]:
                 for sub_y in range(p.stride_y):
                     target = input_tile + channel * p.plane + (sub_y * p.stride_x + sub_x) * subplane_size
                     y = begin + sub_y
-                    for _ in range(p.subplane_rows):
+                    for row in range(1, p.subplane_rows + 1):
                         if 0 <= y < p.height and 0 <= z < p.depth:
                             pad(p, target, 0, low)
                             copy_columns(p, target, plane + y * p.input_row, low, high)
@@ -110,5 +111,7 @@ def _build_gather(stored: Storage, isa: Isa) -> Callable[..., None]:
                             pad(p, target, 0, p.pitch)
                         target += row_size
                         y += p.stride_y
+                        if row % p.run_rows == 0:
+                            y += p.left_out_rows
 
     return gather

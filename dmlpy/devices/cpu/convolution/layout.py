@@ -148,6 +148,8 @@ class GatherParameters(KernelStruct):
     pad_y: Count = field("rows of padding above the image")
     pad_x: Count = field("columns of padding left of the image")
     subplane_rows: Count = field("rows of a subplane")
+    run_rows: Count = field("rows of a subplane that are copied before some of the image are left out")
+    left_out_rows: Count = field("rows of the image that are left out after them")
     pitch: Count = field("elements from a row of a subplane to the next")
     plane: Bytes = field("from a plane of the tile to the next")
     input_channel: Bytes = field("from a channel of the image to the next")
@@ -166,7 +168,7 @@ class InputTileLayout:
     """The layout of an input tile: a copy of what the windows of some rows of positions read, with its padding.
 
     It has a subplane for each pair of y and x modulo the strides (space to depth), so what a tap reads for the positions of a
-    row is contiguous.
+    row is contiguous. Rows of the image between those that two taps read are left out, where the strides along y are 1.
 
     Attributes:
         rows: rows of positions.
@@ -190,12 +192,27 @@ class InputTileLayout:
     @property
     def subplane_rows(self) -> int:
         """Rows of a subplane."""
-        return self.rows + self.extra_rows
+        return self.taps[0] * self.rows if self.left_out_rows else self.rows + self.extra_rows
 
     @property
     def extra_rows(self) -> int:
-        """Rows of a subplane that a window reads beyond the first one."""
+        """Rows that a window reads beyond the first one, and those between them."""
         return (self.taps[0] - 1) * self.dilations[0] // self.strides[0]
+
+    @property
+    def left_out_rows(self) -> int:
+        """Rows of the image that no tap reads between the rows that one tap reads and those of the next."""
+        return max(0, self.dilations[0] - self.rows) if self.strides[0] == 1 < self.taps[0] else 0
+
+    @property
+    def run_rows(self) -> int:
+        """Rows of a subplane that follow each other in the image, at the strides along y."""
+        return self.rows if self.left_out_rows else self.subplane_rows
+
+    def most_rows(self, size: int) -> int:
+        """The most rows of positions whose input tile has at most `size` rows, or 1."""
+        between = min(self.dilations[0] - 1, size // self.taps[0]) if self.strides[0] == 1 < self.taps[0] else 1
+        return max(1, size - self.extra_rows, between)
 
     @property
     def plane(self) -> int:
@@ -204,12 +221,12 @@ class InputTileLayout:
 
     def offsets(self) -> FixedArray:
         """For each tap the bytes from a position to the element that it reads."""
-        numbers = *self.taps, *self.strides, *self.dilations, self.pitch, self.subplane_rows
+        numbers = *self.taps, *self.strides, self.dilations[0] - self.left_out_rows, self.dilations[1], self.pitch, self.subplane_rows
         return FixedArray(SizedArray.mapped_from(numbers, _offsets, (self.taps[0] * self.taps[1],)))
 
 
 def _offsets(numbers: Array) -> Array:
-    """`InputTileLayout.offsets`, given the taps, strides, dilations, the pitch and the rows of a subplane."""
+    """`InputTileLayout.offsets`, given taps, strides, steps from a tap to the next in the tile, the pitch and the rows of a subplane."""
     height, width, down, right, over, along, pitch, subplane_rows = numbers.tolist()
     rows = [at // down * pitch + at % down * right * subplane_rows * pitch for at in (tap * over for tap in range(height))]
     columns = [at // right + at % right * subplane_rows * pitch for at in (tap * along for tap in range(width))]

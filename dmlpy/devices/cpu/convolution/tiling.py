@@ -153,6 +153,8 @@ class Tiling(PlanPart, ABC):
                 **dict(zip(("stride_y", "stride_x"), input_tile.strides, strict=True)),
                 **dict(zip(("pad_y", "pad_x"), phase.starts[1:], strict=True)),
                 "subplane_rows": input_tile.subplane_rows,
+                "run_rows": input_tile.run_rows,
+                "left_out_rows": input_tile.left_out_rows,
                 "pitch": input_tile.pitch,
                 "plane": input_tile.plane,
                 "input_channel": self._input[1],
@@ -243,7 +245,7 @@ class PositionTiling(Tiling):
         stores = self._storage == "float32" or lanes > 8
         self.direct = stores and geometry.filters > 1 and self._output[4] == self._element and single.pitch >= lanes
         row = single.plane // single.subplane_rows * self.channels
-        most, fewest = max(1, INPUT_TILE_BYTES // row - single.extra_rows), ceil(panel / single.pitch)
+        most, fewest = single.most_rows(INPUT_TILE_BYTES // row), ceil(panel / single.pitch)
         wanted = _TILES_PER_THREAD * threads if threads > 1 else 1
         images = geometry.batch * geometry.groups * out_depth
         tiles = ceil(out_height / max(fewest, min(most, ceil(out_height * images / wanted))))
@@ -433,8 +435,8 @@ class ChannelTiling(Tiling):
         most = max(1, _SUMS_BYTES // (width * self.block * FLOAT_BYTES))
         if self.copies:
             single = self._input_tile_of(1)
-            rows = INPUT_TILE_BYTES // (single.pitch * FLOAT_BYTES * self._seen_channels) - single.subplane_rows
-            most = max(1, min(most, 1 + rows // self._phase.strides[1]))
+            rows = single.most_rows(INPUT_TILE_BYTES // (single.pitch * FLOAT_BYTES * self._seen_channels))
+            most = max(1, min(most, 1 + (rows - 1) // self._phase.strides[1]))
         tiles = max(ceil(height / most), min(ceil(wanted / images), ceil(height * width / _MIN_TILE_POSITIONS)))
         self._filter_splits = min(self.blocks, ceil(wanted / (images * tiles)))
         if images * tiles * self._filter_splits < (fewest := min(wanted, _MIN_TILES_PER_THREAD * threads)):
@@ -456,6 +458,7 @@ class ChannelTiling(Tiling):
         plane *= dilation_z
         if self.copies:
             channel, plane, row, element = input_tile.plane * window[0], input_tile.plane, input_tile.pitch * FLOAT_BYTES, FLOAT_BYTES
+            dilation_y -= input_tile.left_out_rows
             self._column_step = element * stride_x
         self._row_step = self._out[2] * self._column_step if self._flat else row * stride_y
         self._chunk_step = self._chunk * channel

@@ -59,6 +59,8 @@ class PoolingParameters(UnitParameters):
     taps: Count = field("taps of the window")
     rows: Count = field("rows of positions of an image tile")
     subplane_rows: Count = field("rows of a subplane of the input tile")
+    run_rows: Count = field("rows of a subplane that are copied before some of the input are left out")
+    left_out_rows: Count = field("rows of the input that are left out after them")
     pitch: Count = field("elements from a row of a subplane to the next")
     plane: Bytes = field("the size of the input tile")
     within_window: Flag = field("whether vectors run along the rows of each window, whose elements are contiguous, and nothing is copied")
@@ -155,7 +157,7 @@ class PoolingPlan(PlanWithoutConstants):
             few and tuple(dilations[-2:]) == (1, 1) and byte_strides(desc.input_tensor)[4] == desc.input_tensor.data_type.numpy.itemsize
         )
         single = InputTileLayout(1, out[1], window, strides, (dilations[-2], dilations[-1]))
-        rows = max(1, _INPUT_TILE_BYTES // (single.plane // single.subplane_rows) - single.extra_rows)
+        rows = single.most_rows(_INPUT_TILE_BYTES // (single.plane // single.subplane_rows))
         self._input_tile = replace(single, rows=ceil(out[0] / ceil(out[0] / rows)))
         self._row_splits = ceil(out[0] / self._input_tile.rows)
         taps = self._planes * prod(out) * prod(window)
@@ -232,6 +234,8 @@ class PoolingPlan(PlanWithoutConstants):
             "taps": prod(self._window),
             "rows": input_tile.rows,
             "subplane_rows": input_tile.subplane_rows,
+            "run_rows": input_tile.run_rows,
+            "left_out_rows": input_tile.left_out_rows,
             "pitch": input_tile.pitch,
             "plane": input_tile.plane,
             "within_window": self._within_window,
