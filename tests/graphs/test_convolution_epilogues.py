@@ -60,6 +60,7 @@ class Case:
         dtype: the type of all tensors.
         groups: of channels.
         normalized: whether a batch normalization comes before it.
+        dilation: the elements from a tap to the next.
     """
 
     input: tuple[int, ...]
@@ -69,19 +70,21 @@ class Case:
     dtype: str = "FLOAT32"
     groups: int = 1
     normalized: bool = False
+    dilation: int = 1
 
     def graph(self, **members: Any) -> dml.Graph:
         return network(self, self.node, **members)
 
 
 def network(case: Case, node: Node, **members: Any) -> dml.Graph:
-    g, halo = dml.GraphBuilder("network"), case.filter[-1] // 2
+    g, halo = dml.GraphBuilder("network"), case.filter[-1] // 2 * case.dilation
 
     def weight(name: str, *sizes: int) -> Any:
         return g.input(name, dml.TensorDesc(data_type=case.dtype, sizes=sizes, flags="OWNED_BY_DML"))
 
     own = {"filter_tensor": weight("w", *case.filter), "bias_tensor": weight("b", 1, case.filter[0], 1, 1), "group_count": case.groups}
-    own |= {"strides": (1, 1), "dilations": (1, 1), "start_padding": (halo, halo), "end_padding": (halo, halo), "output_padding": (0, 0)}
+    own |= {"dilations": [case.dilation] * 2}
+    own |= {"strides": (1, 1), "start_padding": (halo, halo), "end_padding": (halo, halo), "output_padding": (0, 0)}
     x = g.input("x", dml.TensorDesc(data_type=case.dtype, sizes=case.input))
     y = g.add(dml.ConvolutionDesc, "convolution", input_tensor=x, **own | members)
     if case.normalized:
@@ -110,6 +113,7 @@ CASES = {
     "rows that vectors cross, a sum": Case((1, 5, 11, 19), (21, 5, 3, 3), added),
     "a narrow image": Case((2, 24, 5, 6), (40, 24, 3, 3), hard_swish),
     "a narrow image, a clipped sum": Case((2, 24, 5, 6), (40, 24, 3, 3), added_and_clipped),
+    "divided by the taps that read the image, a sum": Case((1, 64, 22, 22), (64, 64, 3, 3), added_and_clipped, dilation=12),
     "depthwise": Case((2, 6, 9, 37), (6, 1, 3, 3), hard_swish, groups=6),
     "depthwise, a sum": Case((2, 6, 9, 37), (6, 1, 3, 3), added, groups=6),
     "depthwise, pairs of planes, a sum": Case((1, 5, 9, 7), (5, 1, 3, 3), added, groups=5),

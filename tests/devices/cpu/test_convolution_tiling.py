@@ -18,6 +18,7 @@ from tests.support.tolerance import assert_close
 
 pytest.importorskip("llvmlite")
 
+from dmlpy.devices.cpu.convolution import layout as convolution_layout
 from dmlpy.devices.cpu.convolution import plan as convolution_plan
 from dmlpy.devices.cpu.convolution import tiling as convolution_tiling
 from dmlpy.devices.cpu.convolution.layout import InputTileLayout
@@ -109,6 +110,42 @@ def test_tiles_and_chunks_change_no_bit(name: str, monkeypatch: pytest.MonkeyPat
         np.testing.assert_array_equal(run_on(1, convolution_plan, desc, given, monkeypatch, prepared=True), result, size)
     only(POSITIONS, monkeypatch)
     np.testing.assert_array_equal(run_on(1, convolution_plan, desc, given, monkeypatch, prepared=True), result)
+
+
+# input, filter, dilations, padding, strides; where each tap reads the image, and how many convolutions
+DIVIDED: dict[str, tuple[Any, ...]] = {
+    "taps on either side": ((1, 40, 20, 21), (48, 40, 3, 3), (12, 13), (12, 13), (1, 1), 9),
+    "rows alone, strides": ((2, 70, 21, 24), (64, 70, 3, 2), (11, 1), (11, 0), (2, 1), 3),
+    "taps in the middle, too": ((1, 48, 24, 24), (48, 48, 3, 3), (8, 8), (8, 8), (1, 1), 9),
+    "taps that read padding alone, too": ((1, 60, 15, 16), (40, 60, 5, 3), (9, 8), (18, 8), (1, 1), 6),
+}
+
+
+@pytest.mark.parametrize("data_type", ["float32", "float16"])
+@pytest.mark.parametrize("name", DIVIDED)
+def test_positions_whose_taps_read_padding_are_convolutions_of_their_own(
+    name: str, data_type: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With infinite filters, too: a product with padding is NaN, at the positions that have it."""
+    sizes, filters, dilations, pads, strides, parts = DIVIDED[name]
+    monkeypatch.setattr(convolution_layout, "_WORTH_DIVIDING", 0)
+    rng = np.random.default_rng(6)
+    shapes = {"input_tensor": sizes, "filter_tensor": filters, "bias_tensor": (1, filters[0], 1, 1)}
+    given = {place: rng.normal(size=shape).astype(data_type) for place, shape in shapes.items()}
+    given["filter_tensor"][1, 3, 0, 0] = given["filter_tensor"][2, 0, -1, 0] = np.inf
+    own: dict[str, Any] = {"strides": strides, "dilations": dilations, "start_padding": pads, "end_padding": pads, "group_count": 1}
+    own |= {"output_padding": (0, 0), "fused_activation": RELU}
+    desc = dml.ConvolutionDesc(**{place: tensor(array) for place, array in given.items()}, **own).with_outputs()
+    plan = compiled_plan(desc)
+    assert f"divided by the taps that read the image: {parts} convolution(s)" in str(plan if isinstance(plan, str) else plan.describe())
+    result = run_on(2, convolution_plan, desc, given, monkeypatch, prepared=True)
+    with np.errstate(all="ignore"):
+        expected = by_definition(desc, given)["output_tensor"]
+    assert_close(result, expected, result.dtype, terms=int(np.prod(filters[1:])))
+    monkeypatch.setattr(convolution_layout, "_MOST_PACKED", 1)
+    whole = run_on(2, convolution_plan, desc, given, monkeypatch, prepared=True)
+    np.testing.assert_array_equal(np.isnan(whole), np.isnan(result))
+    assert_close(whole, expected, result.dtype, terms=int(np.prod(filters[1:])))
 
 
 def test_input_tiles_lack_the_rows_that_no_tap_reads() -> None:

@@ -227,6 +227,7 @@ class DepthwiseTiling(PlanPart):
         is_matrix: whether it is one product of matrices.
         tiles: the number of tiles.
         scratch_size: bytes of scratch for a thread.
+        offset: bytes from the output's first element to what is computed.
 
     Args:
         planes: the planes.
@@ -238,7 +239,7 @@ class DepthwiseTiling(PlanPart):
 
     block = blocks = channels = 1
     is_matrix = False
-    scratch_size = 0
+    scratch_size = offset = 0
 
     def __init__(self, planes: Planes, tensors: Mapping[str, TensorDesc], threads: int, isa: Isa, epilogue: Epilogue = PLAIN) -> None:
         self._row_blocks = RowBlocks("convolution", planes, tensors, threads, isa, epilogue)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import product
+from itertools import pairwise, product
 from math import gcd, prod
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -14,6 +14,8 @@ from dmlpy.devices.cpu.isa import FLOAT_BYTES
 from dmlpy.devices.cpu.structs import Address, Bytes, CodeAddress, Count, CountedParameters, FixedArray, Flag, Float32, KernelStruct, field
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from dmlpy.description.tensors import TensorDesc
     from dmlpy.devices.numpy.convolution.geometry import Array, Box, Geometry, Sizes
 
@@ -51,15 +53,29 @@ _Dimension = tuple[int, int, int, slice, int, int, int, int]
 """A phase's attributes in one dimension, in their order."""
 
 
+_WORTH_DIVIDING = 1 << 24
+"""Multiplications of a convolution that is divided by the taps that reach the image: each part is a launch of its own."""
+_MOST_PACKED = 1 << 26
+"""Bytes of the filters of all parts, at most: each part has its own copy of the taps that it needs."""
+
+
 def split_into_phases(geometry: Geometry) -> list[Phase]:
-    """The phases of a convolution: one if it is not transposed, without dilated taps that read padding alone."""
+    """The phases of a convolution: one if it is not transposed, without dilated taps that read padding alone.
+
+    Positions of large dilated windows of which many taps read padding are phases of their own, for each set of taps that reach the image.
+    """
     if not geometry.backward:
         along = zip(
             *(geometry.out, geometry.taps, geometry.strides, geometry.dilations, geometry.starts, geometry.spatial),
             strict=True,
         )
-        taps, window, dilations, starts = zip(*(_reaching_taps(*size) for size in along), strict=True)
-        return [Phase((0, 0, 0), (1, 1, 1), geometry.out, taps, window, geometry.strides, dilations, starts)]
+        sizes_along = list(along)
+        divides = geometry.filters > 1 and geometry.multiplications >= _WORTH_DIVIDING
+        parts = [_reaching_parts(*size, divides=divides) for size in sizes_along]
+        terms = prod(sum(part[3] for part in each) for each in parts)
+        if terms * geometry.groups * geometry.filters * geometry.channels * FLOAT_BYTES > _MOST_PACKED:
+            parts = [_reaching_parts(*size, divides=False) for size in sizes_along]
+        return [Phase(first, (1, 1, 1), *others) for first, *others in (zip(*each, strict=True) for each in product(*parts))]
     sizes = zip(geometry.out, geometry.taps, geometry.strides, geometry.dilations, geometry.starts, strict=True)
     phases: list[Phase] = []
     for dimensions in product(*(_split_dimension(*size) for size in sizes)):
@@ -68,19 +84,45 @@ def split_into_phases(geometry: Geometry) -> list[Phase]:
     return phases
 
 
-def _reaching_taps(out: int, taps: int, stride: int, dilation: int, start: int, size: int) -> tuple[slice, int, int, int]:
-    """The taps in one dimension up to the last that reads the input, their number, their dilation and the padding before them.
+_Part = tuple[int, int, slice, int, int, int, int]
+"""The first position and the number of positions in one dimension, and a phase's attributes from `taps` on."""
+
+
+def _reaching_parts(out: int, taps: int, stride: int, dilation: int, start: int, size: int, *, divides: bool) -> list[_Part]:
+    """The positions of one dimension by the taps that read the input there: one part, unless `divides` and it saves a fifth of the terms.
 
     Only dilated windows are so large that it pays: those of atrous pyramids reach beyond small images.
     """
-    whole = slice(None), taps, dilation, start
-    if dilation == 1:
-        return whole
-    reaching = [tap for tap in range(taps) if (out - 1) * stride + tap * dilation >= start and tap * dilation - start < size]
-    if len(reaching) in (0, taps):
-        return whole
-    first, count = reaching[0], len(reaching)
-    return slice(first, first + count), count, dilation if count > 1 else 1, start - first * dilation
+    whole = (0, out, slice(None), taps, stride, dilation, start)
+    if dilation <= 1:
+        return [whole]
+    ranges = [_reaching_positions(out, stride, tap * dilation - start, size) for tap in range(taps)]
+    reaching = [tap for tap, (first, last) in enumerate(ranges) if first < last]
+    if not reaching:
+        return [whole]
+    if divides:
+        bounds = sorted({0, out, *(bound for tap in reaching for bound in ranges[tap])})
+        parts = [
+            (low, high, [tap for tap in reaching if ranges[tap][0] <= low and high <= ranges[tap][1]]) for low, high in pairwise(bounds)
+        ]
+        kept = sum((high - low) * len(own) for low, high, own in parts)
+        packed = sum(len(own) for _, _, own in parts)
+        if all(own for *_, own in parts) and 5 * kept <= 4 * out * len(reaching) and packed < 3 * taps:
+            return [_part(low, high, own, stride, dilation, start) for low, high, own in parts]
+    return [_part(0, out, reaching, stride, dilation, start) if len(reaching) < taps else whole]
+
+
+def _part(low: int, high: int, taps: Sequence[int], stride: int, dilation: int, start: int) -> _Part:
+    """Positions from `low` to before `high`, with consecutive taps."""
+    first, count = taps[0], len(taps)
+    before = start - first * dilation - low * stride
+    return low, high - low, slice(first, first + count), count, stride, dilation if count > 1 else 1, before
+
+
+def _reaching_positions(out: int, stride: int, offset: int, size: int) -> tuple[int, int]:
+    """The first position at which a tap reads the input, and the one after the last; `offset` is where it reads at position 0."""
+    first = min(out, max(0, -(offset // stride)))
+    return first, max(first, min(out, -((offset - size) // stride)))
 
 
 def _split_dimension(out: int, taps: int, stride: int, dilation: int, start: int) -> list[_Dimension]:

@@ -76,7 +76,9 @@ class ConvolutionPlan(Plan):
             (f"weights {number}", (geometry.groups, tiling.blocks, tiling.channels, tiling.taps, tiling.block), COMPUTE)
             for number, tiling in enumerate(self._tilings)
         ]
-        packed.append(("coefficients", (geometry.groups, 3, geometry.filters), COMPUTE))
+        # The biases of a forward convolution's phases differ where filters have infinities: see `_multiplies_padding_by_nonfinite`.
+        self._coefficients = [f"coefficients {0 if geometry.backward else number}" for number in range(len(self._phases))]
+        packed += [(name, (geometry.groups, 3, geometry.filters), COMPUTE) for name in dict.fromkeys(self._coefficients)]
         # Zeros in the padding of a transposed convolution stand for elements that do not exist.
         self._checks_weights = geometry.backward and any(_reads_padding(phase, geometry) for phase in self._phases)
         if self._checks_weights:
@@ -117,8 +119,9 @@ class ConvolutionPlan(Plan):
         threads, first = self._threads, self._tilings[0]
         tiles = sum(tiling.tiles for tiling in self._tilings)
         lines = [f"compiled by LLVM, {COMPUTE} arithmetic on {threads}; {tiles} tile(s)"]
-        if self._geometry.backward:
-            lines.append(f"transposed: {len(self._tilings)} convolution(s), each of some of the taps")
+        if self._geometry.backward or len(self._tilings) > 1:
+            kind = "transposed" if self._geometry.backward else "divided by the taps that read the image"
+            lines.append(f"{kind}: {len(self._tilings)} convolution(s), each of some of the taps")
         lines += [
             first.describe(),
             f"{' and '.join(self.constants)}: packed as {COMPUTE}",
@@ -146,9 +149,11 @@ class ConvolutionPlan(Plan):
             if self._checks_weights:
                 packed["finite"][0] = all(map(_is_finite, weights))
             with np.errstate(all="ignore"):
-                self._set_coefficients(packed["coefficients"], tensors_of_channels)
+                for name in dict.fromkeys(self._coefficients):
+                    self._set_coefficients(packed[name], tensors_of_channels)
             if not geometry.backward:
-                packed["coefficients"][:, 2][_multiplies_padding_by_nonfinite(self._phases[0], filters)] = np.nan
+                for phase, name in zip(self._phases, self._coefficients, strict=True):
+                    packed[name][:, 2][_multiplies_padding_by_nonfinite(phase, filters)] = np.nan
 
         return launch
 
@@ -179,11 +184,11 @@ class ConvolutionPlan(Plan):
             work.append(self.pack(tensors, address))
         pointers, numbers = self._packed.pointers(address), {"low": self._low, "high": self._high}
         numbers |= dict(zip(("alpha", "beta"), self._line, strict=True))
-        if self._epilogue.adds:
-            numbers["added"] = tensors["added_tensor"]
         phases: list[Launch] = []
         for number, tiling in enumerate(self._tilings):
-            packed = {"weights": pointers[f"weights {number}"], "coefficients": pointers["coefficients"]}
+            packed = {"weights": pointers[f"weights {number}"], "coefficients": pointers[self._coefficients[number]]}
+            if self._epilogue.adds:
+                packed["added"] = tensors["added_tensor"] + tiling.offset
             parameters = tiling.parameters(tensors, temporary, packed | numbers)
             phases.append(TaskLaunch.of(tiling.kernel, parameters, self._threads, tiling))
         work += [self._for_any_weights(phases, tensors, address)] if self._checks_weights else phases
@@ -198,7 +203,7 @@ class ConvolutionPlan(Plan):
         def compute_unpadded(stream: int) -> None:
             packed = self._packed.arrays_at(address)
             for number, phase in enumerate(self._phases):
-                weights, coefficients = packed[f"weights {number}"], packed["coefficients"]
+                weights, coefficients = packed[f"weights {number}"], packed[self._coefficients[number]]
                 _convolve_unpadded(self._geometry, phase, self._tensors, tensors, weights, coefficients, self._low, self._high)
 
         finite = array_at(self._packed.pointers(address)["finite"], (1,), np.dtype(np.bool_), (1,))

@@ -61,6 +61,7 @@ class Tiling(PlanPart, ABC):
         tiles: the number of tiles.
         scratch_size: bytes of scratch for a thread.
         epilogue: what is computed of the sums.
+        offset: bytes from the output's first element to the phase's.
 
     Args:
         geometry: the convolution.
@@ -77,6 +78,7 @@ class Tiling(PlanPart, ABC):
     is_matrix = False
     tiles: int
     scratch_size: int
+    offset: int
     epilogue = PLAIN
     _input_tile: InputTileLayout
     _row_splits: int
@@ -86,7 +88,7 @@ class Tiling(PlanPart, ABC):
         self._geometry, self._phase, self._isa = geometry, phase, isa
         self._input, whole = byte_strides(tensors["input_tensor"]), byte_strides(tensors["output_tensor"])
         self._element = tensors["output_tensor"].data_type.numpy.itemsize
-        self._offset = sum(at * step for at, step in zip(phase.output_start, whole[2:], strict=True))
+        self.offset = sum(at * step for at, step in zip(phase.output_start, whole[2:], strict=True))
         depth, height, width = (step * output_stride for step, output_stride in zip(whole[2:], phase.output_strides, strict=True))
         self._output: ByteStrides = (whole[0], whole[1], depth, height, width)
         self._storage = storage_of(tensors["output_tensor"].data_type)
@@ -181,7 +183,7 @@ class Tiling(PlanPart, ABC):
             "input": tensors["input_tensor"],
             "input_image": self._input[0],
             "input_group": self._input[1] * geometry.channels,
-            "output": tensors["output_tensor"] + self._offset,
+            "output": tensors["output_tensor"] + self.offset,
             "output_image": self._output[0],
             "output_channel": self._output[1],
             "output_slice": self._output[2],
