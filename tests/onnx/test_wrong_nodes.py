@@ -318,6 +318,8 @@ ROWS = {
     "no such samples": Row("GridSample", _SAMPLED, ("mode is 'bilinear', expected one of [linear, nearest, cubic]",), {"mode": "bilinear"}),
     "no such samples of planes": Row("GridSample", _SAMPLED, ("mode is 'linear'", "[bilinear, nearest, bicubic]"), {"mode": "linear"}, 16),
     "no such samples outside": Row("GridSample", _SAMPLED, ("padding_mode is 'same'", "border"), {"padding_mode": "same"}),
+    "classes of no matrix": Row("Multinomial", (normal(3),), ("is [3], expected 2 dimensions",)),
+    "classes of floats": Row("Multinomial", (normal(1, 3),), ("dtype is 1, expected one of [6, 7]",), {"dtype": 1}),
     "no such direction": recurrent("LSTM", 4, message=("direction is 'backward'", "reverse"), direction="backward"),
     "no such layout": recurrent("RNN", 1, message=("layout is 2, expected one of [0, 1]",), layout=2),
     "no such activation": recurrent("GRU", 3, message=("activations is ['Gelu', 'Tanh']", "Softsign"), activations=["Gelu", "Tanh"]),

@@ -69,9 +69,10 @@ def _evaluator(model: ModelProto) -> ReferenceEvaluator:
     """ONNX's reference implementation of a model. Its import takes as long as that of ONNX itself, and most models have no such nodes."""
     from onnx.reference import ReferenceEvaluator
 
+    from dmlpy.onnx.lowering.random_operators import RANDOM_OPERATORS
     from dmlpy.onnx.lowering.reference_operators import REFERENCE_OPERATORS
 
-    return ReferenceEvaluator(model, new_ops=list(REFERENCE_OPERATORS))
+    return ReferenceEvaluator(model, new_ops=[*REFERENCE_OPERATORS, *RANDOM_OPERATORS])
 
 
 class HostProgram:

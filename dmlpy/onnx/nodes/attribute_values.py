@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from onnx import TensorProto
+
 from dmlpy.messages.naming import listed
 from dmlpy.messages.problems import Problem
 from dmlpy.onnx.nodes.node import NotLowered
@@ -29,6 +31,7 @@ _ALLOWED: dict[str, dict[str, tuple[Any, ...]]] = {
     **{operator: {"direction": ("forward", "reverse", "bidirectional"), "layout": _FLAG} for operator in _RECURRENT},
     "Gelu": {"approximate": ("none", "tanh")},
     "GridSample": {"padding_mode": ("zeros", "border", "reflection")},
+    "Multinomial": {"dtype": (TensorProto.INT32, TensorProto.INT64)},
     "MaxPool": {"storage_order": _FLAG},
     "Resize": {
         "mode": ("nearest", "linear", "cubic"),

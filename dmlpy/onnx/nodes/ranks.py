@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 _EXACT = {
     **dict.fromkeys(("GRU", "LSTM", "RNN"), ((0, 3), (1, 3), (2, 3))),
     "Gemm": ((0, 2), (1, 2)),
-    "EyeLike": ((0, 2),),
+    **dict.fromkeys(("EyeLike", "Multinomial"), ((0, 2),)),
 }
 """Inputs of operators that have that many dimensions, by index."""
 _LEAST: dict[str, tuple[int, ...]] = {
