@@ -61,10 +61,18 @@ def are_plain(tensors: Iterable[torch.Tensor | None]) -> bool:
             or not tensor.is_cpu
             or tensor.layout is not torch.strided
             or tensor.is_neg()
-            or not tensor.data_ptr()
+            or not _has_memory(tensor)
         ):
             return False
     return True
+
+
+def _has_memory(tensor: torch.Tensor) -> bool:
+    """Whether a tensor has memory: zeros may have none, and `is_grads_batched` makes tensors that refuse to be asked for it."""
+    try:
+        return bool(tensor.data_ptr())
+    except RuntimeError:
+        return False
 
 
 def key_of(params: Any, sizes: tuple[int, ...], input: Any, states: tuple[Any, ...]) -> Hashable | None:

@@ -162,6 +162,16 @@ def test_gradients_of_direct_calls_cannot_be_differentiated() -> None:
         gradient.sum().backward()
 
 
+def test_batched_gradients_of_direct_calls() -> None:
+    """PyTorch computes them on tensors without memory, which no transform of torch.func announces."""
+    module, x = dt.GRU(INPUT, HIDDEN), torch.randn(STEPS, BATCH, INPUT, requires_grad=True)
+    module(x)
+    output, upstream = module(x)[0], torch.randn(3, STEPS, BATCH, HIDDEN)
+    (found,) = torch.autograd.grad(output, x, upstream, retain_graph=True, is_grads_batched=True)
+    for each, own in zip(found, upstream, strict=True):
+        assert torch.equal(each, torch.autograd.grad(output, x, own, retain_graph=True)[0])
+
+
 class _Functions(TorchFunctionMode):
     def __torch_function__(self, called: Any, types: Any, arguments: Any = (), named: Any = None) -> Any:
         return called(*arguments, **(named or {}))
