@@ -75,6 +75,11 @@ def bounded(c: Chain) -> Any:
     return c.rounded(found, bounds=(3.0, 90.0))
 
 
+def copied(c: Chain) -> Any:
+    """A copy of a result that becomes part of the instruction behind the copy."""
+    return c.rounded(c.node(dml.ElementWiseIdentityDesc, c.scaled(c.given("x", dtype="FLOAT32"), 0.7, 3.0)))
+
+
 def sum_of_lines(c: Chain) -> Any:
     return c.rounded(c.node(dml.ElementWiseAddDesc, c.number(c.given("x")), c.given("y", LINES, "FLOAT32")))
 
@@ -116,6 +121,7 @@ CHAINS: dict[str, tuple[Callable[[Chain], Any], int]] = {
     "sum": (total, 3),
     "sum of a number for each channel": (sum_of_lines, 1),
     "bounds within the type": (bounded, 3),
+    "copies between": (copied, 1),
     "from numbers": (from_numbers, 1),
     "to numbers": (to_numbers, 2),
     "through bytes": (through_bytes, 3),

@@ -56,7 +56,7 @@ class _Merging:
                 del self._kept[value]
             else:
                 self._merge(value)
-        return _renumbered(self._program, self._kept, self._narrow, self._same) if len(self._kept) < count else self._program
+        return _renumbered(self._program, self._kept, self._narrow) if len(self._kept) < count else self._program
 
     def _merge(self, value: int) -> None:
         """Puts the instruction before into one, as often as there is one that does both."""
@@ -118,24 +118,21 @@ def with_silu(program: Program) -> Program:
         kept[at] = kept[at]._replace(code=Code.SILU, reads=(x, x))
     for value in products.values():
         del kept[value]
-    return _renumbered(program, kept, program.narrow, {})
+    return _renumbered(program, kept, program.narrow)
 
 
-def _renumbered(program: Program, kept: Mapping[int, Instruction], narrow: Sequence[bool], same: Mapping[int, int]) -> Program:
-    """The program of some of its instructions.
+def _renumbered(program: Program, kept: Mapping[int, Instruction], narrow: Sequence[bool]) -> Program:
+    """The program of some of its instructions, which read none of the others' results.
 
     Args:
         program: the program.
         kept: the instructions by the number of their result.
         narrow: for each value whether it is narrow.
-        same: other values, each with the one before that is read in its place.
     """
     found, numbers = copy(program), {value: value for value in range(program.inputs)}
     found.instructions, found.narrow = [], list(narrow[: program.inputs])
     for value in range(program.inputs, program.inputs + len(program.instructions)):
-        if value in same:
-            numbers[value] = numbers[same[value]]
-        elif value in kept:
+        if value in kept:
             code, (x, y), (a, b) = kept[value]
             numbers[value] = found.add(code, numbers[x], numbers[y], a=a, b=b)
             found.narrow[-1] = narrow[value]
