@@ -177,13 +177,15 @@ class _Loader(ProblemCollector):
             value = data.get(name)
             read[name] = value if isinstance(value, form) else form()
             if name not in data:
-                problems.append(Problem("field.missing", name, "missing", words))
+                meant = nearest(name, unknown)
+                remedy = None if meant is None else f"did you mean {name} by {brief(meant)}?"
+                problems.append(Problem("field.missing", name, "missing", words, remedy=remedy))
             elif not isinstance(value, form):
                 problems.append(Problem("field.form", name, brief(value), words))
             elif len(read[name]) > MAX_ENTRIES:
                 problems.append(Problem("file.parts", name, f"{len(read[name])} of them", f"at most {MAX_ENTRIES}"))
-        no_member = "no member of a model", f"one of {', '.join(_PARTS)}", ()
-        problems += truncate(Problem("field.unknown", key, *no_member, did_you_mean(key, _PARTS)) for key in unknown)
+        expected = f"one of {', '.join(_PARTS)}"
+        self.warn(Place(), list(truncate(ignored_problem(key, expected, did_you_mean(key, _PARTS)) for key in unknown)))
         self.report(Place(), problems)
         return read
 

@@ -126,19 +126,30 @@ def test_the_level_of_a_model_is_that_of_its_most_demanding_operator(tmp_path: P
 
 
 @pytest.mark.parametrize(
-    ("changed", "problems"),
+    ("changed", "remedies"),
     [
-        ({"resource": {}}, [("field.unknown", "resource", "did you mean resources?")]),
-        ({"Commands": [], "x": 1}, [("field.unknown", "Commands", "did you mean commands?"), ("field.unknown", "x", None)]),
-        ({"$schema": "x", "_note": "y"}, []),
+        ({"resource": {}}, {"resource": "did you mean resources?"}),
+        ({"Commands": [], "x": 1}, {"Commands": "did you mean commands?", "x": None}),
+        ({"$schema": "x", "_note": "y"}, {}),
     ],
     ids=str,
 )
-def test_unknown_members_of_a_model(tmp_path: Path, changed: Data, problems: list[tuple[str, str, str | None]]) -> None:
+def test_unknown_members_of_a_model_are_ignored_as_those_of_its_parts_are(
+    tmp_path: Path, changed: Data, remedies: dict[str, str | None]
+) -> None:
     report = check_file(write(tmp_path, rnn_model() | changed))
-    assert [(problem.code, problem.path, problem.remedy) for finding in report.findings for problem in finding.problems] == problems
-    columns = [position.column for finding in report.findings for position in finding.positions]
-    assert len(set(columns)) == len(problems), "each has the position of its key"
+    assert not report.findings
+    found = [problem for warning in report.warnings for problem in warning.problems]
+    assert {problem.path: problem.remedy for problem in found if problem.code == "member.ignored"} == remedies
+    columns = [position.column for warning in report.warnings for position in warning.positions]
+    assert len(set(columns)) == len(remedies) == len(found), "each has the position of its key"
+
+
+def test_a_missing_part_is_told_with_the_member_that_it_may_be(tmp_path: Path) -> None:
+    data = rnn_model()
+    data["resource"] = data.pop("resources")
+    problem = next(problem for finding in check_file(write(tmp_path, data)).findings for problem in finding.problems)
+    assert (problem.code, problem.path, problem.remedy) == ("field.missing", "resources", "did you mean resources by 'resource'?")
 
 
 @pytest.mark.parametrize(
