@@ -16,7 +16,7 @@ from dmlpy.dxdispatch.npy import read_array, read_header
 from dmlpy.dxdispatch.report import Finding, ModelError, is_unreadable
 from dmlpy.graphs import Graph
 from dmlpy.messages.naming import did_you_mean, listed
-from dmlpy.messages.problems import BindError, DescError, DeviceError, Problem
+from dmlpy.messages.problems import BindError, DescError, DeviceError, Problem, truncate
 from dmlpy.system.files import write_bytes, write_text
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def check_onnx(
         )
         return Report(path, None if is_unreadable(problems) else "ONNX model", level, None, (Finding("", problems),)), None
     findings = tuple(Finding(f"node {node.name!r} ({node.op_type})", node.problems) for node in report.fallbacks)
-    wrong = (Finding("", report.contradicted, severity="warning"),) if report.contradicted else ()
+    wrong = (Finding("", tuple(truncate(report.contradicted)), severity="warning"),) if report.contradicted else ()
     return Report(path, "ONNX model", level, None if findings else report.lowest_level, findings, wrong), report
 
 

@@ -161,7 +161,7 @@ def dlpack_device(array: Any) -> tuple[int, int] | None:
     """
     try:
         kind, number = array.__dlpack_device__()
-        return (_CPU, 0) if kind in _HOST_MEMORY else (int(kind), int(number))
+        return (_CPU, 0) if int(kind) in _HOST_MEMORY else (int(kind), int(number))
     except Exception:  # other libraries' code
         return None
 

@@ -102,12 +102,14 @@ class Finding:
         return "\n".join(lines)
 
     def sentences(self, path: str = "") -> list[str]:
-        """Formats a line for each problem: place, problem, what sources say if they disagree, remedy."""
+        """Formats a line for each problem: place, problem, what sources say if they disagree or nodes make, remedy."""
         sentences = []
         for index, problem in enumerate(self._spelled(self.problems)):
             place = f"{self.place}: " if self.place else ""
             remedy = f"; {problem.remedy}" if problem.remedy else ""
             reason = f". {problem.why[-1]}" if self.severity == "undocumented" else ""
+            if problem.code == "onnx.declared":
+                reason = f", expected {problem.expected}"
             sentences.append(f"{self._position(path, index)}{place}{problem.sentence()}{reason}{remedy}")
         return sentences
 

@@ -9,6 +9,7 @@ from dmlpy.description.enums import ExecutionFlags
 from dmlpy.messages.foreign_members import foreign_members
 from dmlpy.onnx.loading.input_sizes import inputs_of
 from dmlpy.onnx.loading.load import LoadedModel, load_model
+from dmlpy.onnx.lowering.declared_values import tell_contradicted
 from dmlpy.onnx.lowering.lowered_model import LoweredModel
 from dmlpy.system.garbage import collections_paused
 from dmlpy.validation.checking import LATEST, parse_level
@@ -112,6 +113,5 @@ class Model(LoweredModel):
         with collections_paused():
             compiled = CompiledModel(self, device, level, flags, fuse=fuse, keep_bytes=keep_bytes)
         if contradicted := self.known_contradictions(level):
-            wrong = "; ".join(f"{problem.sentence()}, expected {problem.expected}" for problem in contradicted)
-            warnings.warn(f"{self.name}: the file is wrong, and the model runs: {wrong}", stacklevel=2)
+            warnings.warn(f"{self.name}: {tell_contradicted(contradicted)}", stacklevel=2)
         return compiled

@@ -5,13 +5,14 @@ ONNX Runtime refuses wrong types, warns of wrong sizes, and runs with those that
 
 from __future__ import annotations
 
+import re
 import warnings
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from onnx import ModelProto, TensorProto, helper
+from onnx import ModelProto, TensorProto, ValueInfoProto, helper, numpy_helper
 from onnx.helper import make_node, make_tensor_value_info
 from typer.testing import CliRunner
 
@@ -34,6 +35,19 @@ TYPES = {
     "output": (RIGHT, (TensorProto.INT64, [2, 3]), "Neg_1.declared type of 'y' is int64, expected float32"),
     "another value": ((TensorProto.FLOAT16, None), RIGHT, "Relu_0.declared type of 't' is float16, expected float32"),
 }
+SEQUENCE, TENSOR = helper.make_tensor_sequence_value_info, make_tensor_value_info
+SEQUENCES: dict[str, tuple[str, ValueInfoProto, str | None]] = {
+    "right": ("SequenceConstruct", SEQUENCE("y", TensorProto.FLOAT, [2, 5]), None),
+    "of integers": ("SequenceConstruct", SEQUENCE("y", TensorProto.INT64, None), "is sequence of int64, expected sequence of float32"),
+    "a tensor": ("SequenceConstruct", TENSOR("y", TensorProto.FLOAT, None), "is float32, expected sequence of float32"),
+    "of a tensor": ("Relu", SEQUENCE("y", TensorProto.FLOAT, None), "is sequence of float32, expected float32"),
+    "an optional": (
+        "Optional",
+        helper.make_value_info("y", helper.make_optional_type_proto(helper.make_tensor_type_proto(TensorProto.INT64, None))),
+        "is optional of int64, expected optional of float32",
+    ),
+}
+W = np.ones(3, np.float32)
 
 
 def declaring(between: Declared, output: Declared, rows: int | str = 2) -> ModelProto:
@@ -72,6 +86,49 @@ def test_wrong_sizes_of_a_model_with_open_ones_are_reported() -> None:
     assert not onnx.load(declaring((TensorProto.FLOAT, [7, 3]), (TensorProto.FLOAT, [7, 3]), rows="n")).report().contradicted
 
 
+@pytest.mark.parametrize("name", SEQUENCES)
+def test_sequences_and_optionals_have_types_too(name: str) -> None:
+    operator, output, text = SEQUENCES[name]
+    graph = helper.make_graph([make_node(operator, ["x"], ["y"])], "small", [TENSOR("x", TensorProto.FLOAT, [2, 3])], [output])
+    problems = [str(problem) for problem in onnx.load(helper.make_model(graph)).interpretation().problems]
+    assert [f"declared type of 'y' {text}" in problem for problem in problems] == [True] * (text is not None), problems
+
+
+@pytest.mark.parametrize(
+    ("declared", "kept", "text"),
+    [
+        ((TensorProto.FLOAT, [5]), True, "w is [3], expected [5], the sizes of the input of its name"),
+        ((TensorProto.FLOAT, [1, 3]), True, "w is [3], expected [1, 3]"),
+        ((TensorProto.INT64, ["n"]), True, "w is float32, expected int64, the type of the input of its name"),
+        ((TensorProto.FLOAT, ["n"]), True, None),
+        ((TensorProto.INT64, [7]), False, None),
+    ],
+    ids=str,
+)
+def test_constants_have_the_sizes_of_their_inputs_alone(declared: Declared, kept: bool, text: str | None) -> None:
+    """As in ONNX Runtime, which does not read what else a file declares of a constant."""
+    described = TENSOR("w", *declared)
+    x, y = (TENSOR(name, *RIGHT) for name in "xy")
+    inputs, others = ([x, described], []) if kept else ([x], [described])
+    graph = helper.make_graph(
+        [make_node("Add", ["x", "w"], ["y"])], "small", inputs, [y], [numpy_helper.from_array(W, "w")], value_info=others
+    )
+    if text is None:
+        assert not onnx.load(helper.make_model(graph)).report().contradicted
+    else:
+        with pytest.raises(dml.DescError, match=re.escape(text)):
+            onnx.load(helper.make_model(graph))
+
+
+def test_a_warning_names_the_first_few_of_many() -> None:
+    """Tools that change the sizes of inputs leave all others as they were."""
+    nodes = [make_node("Relu", [f"t{index}"], [f"t{index + 1}"]) for index in range(9)]
+    between = [TENSOR(f"t{index}", TensorProto.FLOAT, [1, 3]) for index in range(9)]
+    graph = helper.make_graph(nodes, "small", [TENSOR("t0", *RIGHT)], [TENSOR("t9", *RIGHT)], value_info=between)
+    with pytest.warns(UserWarning, match="small: the file is wrong, and the model runs: .*'t3' is .*, which the nodes make; 5 more$"):
+        onnx.load(helper.make_model(graph)).compile("numpy")
+
+
 @pytest.mark.parametrize("where", TYPES)
 def test_wrong_types_are_refused(where: str) -> None:
     between, output, text = TYPES[where]
@@ -83,7 +140,7 @@ def test_wrong_types_are_refused(where: str) -> None:
 
 
 @pytest.mark.filterwarnings("default")
-@pytest.mark.parametrize("command", [("onnx", "check", "--format", "github"), ("onnx", "run"), ("run",)], ids=" ".join)
+@pytest.mark.parametrize("command", [("check",), ("onnx", "check", "--format", "github"), ("onnx", "run"), ("run",)], ids=" ".join)
 def test_commands_warn(command: tuple[str, ...], tmp_path: Path) -> None:
     path = tmp_path / "wrong.onnx"
     path.write_bytes(declaring(RIGHT, (TensorProto.FLOAT, [2, 5])).SerializeToString())

@@ -127,8 +127,9 @@ class LoadedModel:
 
     @cached_property
     def declared(self) -> dict[str, Value]:
-        """The values that the file declares, by name."""
-        return {name: value_from_proto(name, proto) for name, proto in self.types.items()}
+        """The values of nodes that the file declares, by name."""
+        made = {name for node in self.proto.graph.node for name in node.output}
+        return {name: value_from_proto(name, proto) for name, proto in self.types.items() if name in made}
 
     def array(self, tensor: TensorProto | SparseTensorProto) -> Array:
         """The elements of a tensor of the model, read from its file of external data if it has one; a sparse one is made dense.

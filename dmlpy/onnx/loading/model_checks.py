@@ -11,9 +11,10 @@ from dmlpy.description.coercion import brief
 from dmlpy.messages.naming import Count, did_you_mean, listed, plural
 from dmlpy.messages.problems import MAX_PROBLEMS, Problem
 from dmlpy.onnx.loading import tensors
-from dmlpy.onnx.loading.elements import ELEMENTS, sizes_problem
+from dmlpy.onnx.loading.elements import ELEMENTS, element_name, sizes_problem
 from dmlpy.onnx.loading.limits import MAX_NAME, OPERANDS, Limits, ModelSize, limit_problem, most_bytes, most_nodes
 from dmlpy.onnx.loading.schemas import OWN, attributes_of, first_opsets, inputs_of, operators_of, schema_of
+from dmlpy.onnx.loading.values import can_be_equal, listed_sizes, value_from_proto
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -364,10 +365,15 @@ def _constant_problems(graph: GraphProto, place: str) -> Iterator[Problem]:
     """Initializers that do not fit the inputs of the same name."""
     inputs = {item.name: item for item in graph.input}
     for tensor in graph.initializer:
-        declared = inputs.get(tensor.name)
-        own = None if declared is None else declared.type.tensor_type.elem_type
-        if own and own != tensor.data_type:
-            yield Problem("onnx.type", f"{place}{tensor.name}", f"of element type {tensor.data_type}", f"that of the input: {own}")
+        if tensor.name not in inputs or tensor.data_type not in ELEMENTS:
+            continue
+        own = value_from_proto(tensor.name, inputs[tensor.name].type)
+        if own.element in ELEMENTS and own.element != tensor.data_type:
+            expected = f"{element_name(own.element)}, the type of the input of its name"
+            yield Problem("onnx.type", f"{place}{tensor.name}", element_name(tensor.data_type), expected)
+        if own.sizes is not None and not can_be_equal(own.sizes, tuple(tensor.dims)):
+            expected = f"{listed_sizes(own.sizes)}, the sizes of the input of its name"
+            yield Problem("onnx.sizes", f"{place}{tensor.name}", listed(tensor.dims), expected)
 
 
 _KEYS = frozenset(

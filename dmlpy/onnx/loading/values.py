@@ -117,6 +117,12 @@ def listed_sizes(sizes: Sizes) -> str:
     return listed(["?" if size is None else size for size in sizes])
 
 
+def can_be_equal(first: Sizes, second: Sizes) -> bool:
+    """Whether the sizes that both know are equal."""
+    differ = (isinstance(a, int) and isinstance(b, int) and a != b for a, b in zip(first, second, strict=False))
+    return len(first) == len(second) and not any(differ)
+
+
 def value_from_proto(name: str, proto: TypeProto, stage: int | None = None) -> Value:
     """The value that a type in the model describes."""
     kind = proto.WhichOneof("value") or "tensor_type"

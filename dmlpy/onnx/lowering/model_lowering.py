@@ -21,13 +21,14 @@ from dmlpy.onnx.loading.schemas import MICROSOFT
 from dmlpy.onnx.loading.stored_weights import held_elements
 from dmlpy.onnx.loading.values import Value
 from dmlpy.onnx.lowering import constant_folding, control_flow, functions, host_evaluation, sequences, sized_constants, subgraphs
+from dmlpy.onnx.lowering.declared_values import declared_size_problems, declared_type_problems
 from dmlpy.onnx.lowering.node_evaluation import Float64Program, evaluate_program, is_float64_only
 from dmlpy.onnx.lowering.node_lowering import lower_node
 from dmlpy.onnx.lowering.node_records import NodeRecord
 from dmlpy.onnx.lowering.passed_values import uncopied_values
 from dmlpy.onnx.lowering.programs import build_program
 from dmlpy.onnx.lowering.rules import find_rule
-from dmlpy.onnx.lowering.shape_inference import declared_size_problems, infer_outputs
+from dmlpy.onnx.lowering.shape_inference import infer_outputs
 from dmlpy.onnx.lowering.stages import GraphStage, HostStage, Stage
 from dmlpy.onnx.nodes import checks
 from dmlpy.onnx.nodes.node import Node, NotLowered
@@ -240,7 +241,7 @@ class Lowering:
         found = infer_outputs(node, opsets, {} if prefix else self.model.types, proto.output)
         node = node.changed(outputs=tuple(value and self._resolve_empty(value) for value in found))
         stated = {} if prefix else self._declared
-        wrong = () if problems else (*checks.size_problems(node), *checks.declared_type_problems(node, stated, proto.output))
+        wrong = () if problems else (*checks.size_problems(node), *declared_type_problems(node, stated, proto.output))
         return node.changed(problems=wrong) if wrong else node
 
     def _resolve_empty(self, value: Value) -> Value:

@@ -9,13 +9,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from onnx import NodeProto, TensorProto, defs, helper, numpy_helper, shape_inference
 
-from dmlpy.description.coercion import brief
 from dmlpy.description.sized_arrays import SizedArray, example_array
 from dmlpy.description.symbolic_sizes import are_symbolic
-from dmlpy.messages.problems import Problem
 from dmlpy.onnx.domains.host_operators import describe_outputs
 from dmlpy.onnx.loading.schemas import inputs_of
-from dmlpy.onnx.loading.values import Value, listed_sizes, value_from_proto
+from dmlpy.onnx.loading.values import Value, value_from_proto
 from dmlpy.onnx.lowering.subgraph_types import infer_from_subgraphs
 from dmlpy.onnx.lowering.symbolic_inference import example_of, slice_sizes, with_symbolic_sizes
 from dmlpy.onnx.nodes import inference_guard
@@ -27,7 +25,6 @@ if TYPE_CHECKING:
 
     from onnx import OperatorSetIdProto, TypeProto
 
-    from dmlpy.onnx.loading.values import Sizes
     from dmlpy.onnx.nodes.node import Node
 
 _MOST = 1024
@@ -86,31 +83,6 @@ def infer_outputs(node: Node, opsets: Mapping[str, int], types: Mapping[str, Typ
             value = replace(value, element=element or value.element, sizes=found_sizes or value.sizes)
         values.append(value)
     return with_symbolic_sizes(node, values, from_file) if are_symbolic() else tuple(values)
-
-
-def declared_size_problems(declared: Mapping[str, Value], values: Mapping[str, Value]) -> Iterator[Problem]:
-    """Sizes that the model's file declares, and that the values do not have: the model runs with those that they have.
-
-    Args:
-        declared: the values that the file declares, by name.
-        values: the values of the lowered model, by name.
-    """
-    for name, own in declared.items():
-        found = values.get(name)
-        if found is None or own.sizes is None or found.sizes is None or _can_be_equal(own.sizes, found.sizes):
-            continue
-        yield Problem(
-            "onnx.declared",
-            f"declared size of {brief(name)}",
-            listed_sizes(own.sizes),
-            f"{listed_sizes(found.sizes)}, which the nodes make",
-        )
-
-
-def _can_be_equal(first: Sizes, second: Sizes) -> bool:
-    """Whether the sizes that both know are equal."""
-    known = (isinstance(a, int) and isinstance(b, int) and a != b for a, b in zip(first, second, strict=False))
-    return len(first) == len(second) and not any(known)
 
 
 def _infer_by_schema(schema: defs.OpSchema, node: Node, opsets: Mapping[str, int]) -> Mapping[str, TypeProto]:

@@ -25,7 +25,7 @@ from dmlpy.onnx.nodes.ranks import rank_problems
 from dmlpy.onnx.nodes.windows import compute_windows, output_padding_problems, unpooled_sizes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from dmlpy.onnx.loading.schemas import FormalInput
     from dmlpy.onnx.loading.values import Value
@@ -56,24 +56,6 @@ def problems_of(node: Node) -> list[Problem]:
     rule = None if node.domain else _RULES.get(node.op_type)
     if rule is not None and not found:
         found += rule(node)
-    return found
-
-
-def declared_type_problems(node: Node, declared: Mapping[str, Value], labels: Sequence[str]) -> list[Problem]:
-    """Outputs whose element types are not those that the file declares.
-
-    Args:
-        node: the node.
-        declared: the values that the file declares, by name.
-        labels: the names of the node's outputs there.
-    """
-    found = []
-    for label, value in zip(labels, node.outputs, strict=True):
-        own = declared.get(label)
-        if value is None or own is None or own.kind != value.kind or None in (own.element, value.element) or own.element == value.element:
-            continue
-        made, wanted = element_name(value.element), element_name(own.element)
-        found.append(Problem("onnx.declared", f"declared type of {brief(label)}", wanted, f"{made}, which the nodes make"))
     return found
 
 

@@ -9,6 +9,7 @@ from dmlpy.devices.device import show_bytes
 from dmlpy.devices.reporting.report import show_flops
 from dmlpy.messages.naming import plural, printable
 from dmlpy.onnx.loading.size_candidates import TRIED
+from dmlpy.onnx.lowering.declared_values import tell_contradicted
 from dmlpy.onnx.reporting.work import ON_DIRECTML, total
 
 if TYPE_CHECKING:
@@ -28,8 +29,6 @@ _COUNTED: Mapping[Placement, str] = {
 }
 _MOST_BORDERS = 3
 """The most borders that are listed."""
-_MOST_CONTRADICTED = 3
-"""The most wrong declarations that are listed."""
 
 
 def summary_lines(report: ReportView) -> list[str]:
@@ -53,7 +52,8 @@ def _lines(report: ReportView) -> Iterator[str]:
     yield f"weights      {show_bytes(report.weight_bytes)}"
     if report.memory_bytes is not None:
         yield f"memory       {show_bytes(report.memory_bytes)} between the nodes"
-    yield from _contradicted(report)
+    if report.contradicted:
+        yield f"declared     {tell_contradicted(report.contradicted)}"
     yield from _open_sizes(report)
     yield f"likely cause {_likely_cause(report)}"
 
@@ -122,13 +122,6 @@ def _levels(report: ReportView) -> Iterator[str]:
     yield f"level        {level}"
     if report.missing_level:
         yield f"             {plural(len(report.missing_level), 'node')} of them not at {report.feature_level}"
-
-
-def _contradicted(report: ReportView) -> Iterator[str]:
-    if report.contradicted:
-        left = len(report.contradicted) - _MOST_CONTRADICTED
-        told = [f"{problem.sentence()}, expected {problem.expected}" for problem in report.contradicted[:_MOST_CONTRADICTED]]
-        yield f"declared     the file is wrong, and the model runs: {'; '.join([*told, *([f'{left} more'] if left > 0 else [])])}"
 
 
 def _open_sizes(report: ReportView) -> Iterator[str]:
