@@ -90,6 +90,7 @@ def test_rows_of_equal_labels_all_run_and_are_told_apart(monkeypatch: pytest.Mon
 class _Options:
     sizes: tuple[int, ...]
     steps: int = 1
+    weights: Any = None
 
 
 class _Hostile(dict[str, int]):
@@ -110,10 +111,12 @@ class _Hostile(dict[str, int]):
         (dml.TensorDesc(data_type="FLOAT16", sizes=[2, 3]), "FLOAT16 2x3"),
         (_Options((1, 2)), "sizes=1x2"),
         (_Options((1, 2), 3), "sizes=1x2,steps=3"),
+        (_Options((1, 2), weights=0.5), "sizes=1x2,weights=0.5"),
         # pytest names these, or numbers them:
         ("text", None),
         (3, None),
         (np.zeros(2), None),
+        (_Options((1, 2), weights=np.zeros(2)), None),
         ((lambda: 0,), None),
         (list("a" * 60), None),
         (("a\0",), None),

@@ -124,7 +124,7 @@ def _list_remedy(path: str, given: Any, expected: str) -> str | None:
     if not expected.startswith("a sequence of "):
         return None
     if isinstance(given, set | frozenset):
-        return "write it in brackets: braces make a set, which has no order and nothing twice"
+        return "write it in brackets: braces make a set, which has no order and holds no value twice"
     if isinstance(given, np.generic):
         given = given.item()
     if type(given) in (int, float) and abs(given) < 2**64:

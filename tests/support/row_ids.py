@@ -53,12 +53,14 @@ def _text(value: Any, depth: int) -> str | None:
     if type(value) in (tuple, list):
         return _text_of_items(value, depth)
     if dataclasses.is_dataclass(value):
+        held = [(field, getattr(value, field.name)) for field in dataclasses.fields(value)]
+        # Values are compared by their texts: of arrays `!=` is an array.
         changed = [
-            (f"{field.name}=", getattr(value, field.name))
-            for field in dataclasses.fields(value)
-            if field.default is dataclasses.MISSING or getattr(value, field.name) != field.default
+            (field.name, own)
+            for field, own in held
+            if own is not field.default and _text(own, depth + 1) != _text(field.default, depth + 1)
         ]
-        return _joined(changed, ",", depth)
+        return _joined([(f"{name}=", own) for name, own in changed], ",", depth)
     return None
 
 
