@@ -22,7 +22,7 @@ from dmlpy.cli import onnx
 from dmlpy.cli.bench import bench
 from dmlpy.cli.conformance import conformance
 from dmlpy.cli.interrupts import reported
-from dmlpy.cli.output import LevelOption, ProfileOption, TraceOption, flag, report_errors, show, warn, write_trace
+from dmlpy.cli.output import LevelOption, ProfileOption, TraceOption, flag, report_errors, show, standard_input, warn, write_trace
 
 if TYPE_CHECKING:
     from dmlpy.devices import Device
@@ -127,7 +127,9 @@ def _options(
     pass
 
 
-ModelFile = Annotated[Path | None, typer.Argument(metavar="MODEL.json", help="The model; or an ONNX model.", show_default=False)]
+ModelFile = Annotated[
+    Path | None, typer.Argument(metavar="MODEL.json", help="The model, - for standard input; or an ONNX model.", show_default=False)
+]
 JsonOption = Annotated[bool, flag("--json", help="Print JSON.")]
 
 InputOption = Annotated[Path | None, typer.Option("--input_path", file_okay=False, exists=True, help="Folder of the model's data files.")]
@@ -208,7 +210,7 @@ def run(
         level, chosen = parse_level(feature_level), _device(device, adapter)
         onnx_options = _onnx_options(free_names or [], free_denotations or [], shapes or [])
     with report_errors():
-        loaded = load(path, Folders.of(path, input_path, output_path), level, onnx_options)
+        loaded = load(path, Folders.of(path, input_path, output_path), level, onnx_options, standard_input(path))
         for warning in loaded.warnings:
             warn("\n".join(f"{warning.severity}: {text}" for text in warning.sentences(str(path))))
         typer.echo(f"Running on '{chosen.describe()['name']}'")
@@ -262,7 +264,10 @@ def _device(name: str | None, adapter: str) -> Device:
 
 @app.command()
 def check(
-    files: Annotated[list[Path], typer.Argument(metavar="FILE", help="Models, single descs, graphs, serialized graphs, ONNX models.")],
+    files: Annotated[
+        list[Path],
+        typer.Argument(metavar="FILE", help="Models, single descs, graphs, serialized graphs, ONNX models; - is standard input."),
+    ],
     feature_level: LevelOption = "6_4",
     strict: Annotated[bool, flag("--strict", help="Also check DirectML's buffer rules (always on for models).")] = False,
     lenient: Annotated[
@@ -299,7 +304,8 @@ def check(
             if file.suffix.lower() == ".onnx":
                 report, _ = onnx_models.check_onnx(file, level)
             else:
-                report = check_file(file, level, strict=strict, lenient=lenient, input_path=input_path)
+                stream = standard_input(file)
+                report = check_file(file, level, strict=strict, lenient=lenient, input_path=input_path, stream=stream)
             reports.append(report)
             if chosen is Format.TEXT:
                 for warning in report.warnings:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
 
 import typer
 
@@ -32,6 +33,11 @@ TraceOption = Annotated[
     Path | None,
     typer.Option("--trace", dir_okay=False, help="Write the profile to this file, for ui.perfetto.dev; implies --profile."),
 ]
+
+
+def standard_input(path: Path) -> BinaryIO | None:
+    """The stream that `-` stands for in place of a file's name; None for a file."""
+    return sys.stdin.buffer if str(path) == "-" else None
 
 
 def write_trace(path: Path, profiles: Iterable[Profile]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, BinaryIO, Literal
 
 from dmlpy.dxdispatch import text
 from dmlpy.dxdispatch.desc_check import check_desc
@@ -77,7 +77,13 @@ class Report:
 
 
 def check_file(
-    path: Path, feature_level: FeatureLevel = LATEST, *, strict: bool = False, lenient: bool = False, input_path: Path | None = None
+    path: Path,
+    feature_level: FeatureLevel = LATEST,
+    *,
+    strict: bool = False,
+    lenient: bool = False,
+    input_path: Path | None = None,
+    stream: BinaryIO | None = None,
 ) -> Report:
     """Checks a file; the file's syntax is part of the findings.
 
@@ -87,9 +93,10 @@ def check_file(
         strict: as for `dmlpy.check`; models are always checked so.
         lenient: as for `Graph.check`; files from ONNX Runtime are always checked leniently, since it reinterprets bytes on purpose.
         input_path: folder of the files that a model or a serialized graph names, instead of the file's folder.
+        stream: what to read instead of a file; `path` is its name in the report.
     """
     try:
-        data = text.read_bytes(path)
+        data = text.read_bytes(path) if stream is None else text.read_stream(stream, path)
         if not is_serialized(data):
             return _check_json(text.decode(data, path), feature_level, strict, lenient, input_path)
     except ModelError as error:

@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from dmlpy.description.coercion import brief
 from dmlpy.description.enums import ExecutionFlags, FeatureLevel
@@ -85,7 +85,11 @@ def root_remedy(data: Mapping[str, Any], *others: str) -> str | None:
 
 
 def load(
-    path: Path, folders: Folders | None = None, feature_level: FeatureLevel = LATEST, onnx_options: OnnxOptions = _NO_OPTIONS
+    path: Path,
+    folders: Folders | None = None,
+    feature_level: FeatureLevel = LATEST,
+    onnx_options: OnnxOptions = _NO_OPTIONS,
+    stream: BinaryIO | None = None,
 ) -> Model:
     """Reads a model and checks it.
 
@@ -94,6 +98,7 @@ def load(
         folders: the folders of the files that it names; None: the model's folder, and the current directory.
         feature_level: a cap for its operators, as for `dmlpy.check`.
         onnx_options: sizes for its ONNX models.
+        stream: what to read instead of a file; `path` is its name in messages.
 
     Raises:
         ModelError: all that is wrong with it.
@@ -101,7 +106,8 @@ def load(
     chosen_folders = folders or Folders.of(path)
     if path.suffix.lower() == ".onnx":
         return _of_onnx(path, chosen_folders, feature_level, onnx_options)
-    return from_document(text.read(path), chosen_folders, feature_level, onnx_options)
+    document = text.read(path) if stream is None else text.decode(text.read_stream(stream, path), path)
+    return from_document(document, chosen_folders, feature_level, onnx_options)
 
 
 def _of_onnx(path: Path, folders: Folders, level: FeatureLevel, options: OnnxOptions) -> Model:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from dmlpy.dxdispatch.report import Finding, ModelError
 from dmlpy.messages import json_nesting
@@ -81,11 +81,27 @@ def read_bytes(path: Path) -> bytes:
             raise _refuse(path, "file.unreadable", size, "a file")
         if size > MAX_BYTES:
             _refuse_foreign(_beginning(path), path)
-            remedy = "put large data into separate files (sourcePath)"
-            raise _refuse(path, "file.size", f"{size} bytes", f"at most {MAX_BYTES}", remedy=remedy)
+            raise _refuse_size(path, f"{size} bytes")
         return files.read(path, MAX_BYTES)
     except OSError as error:
         raise _refuse(path, "file.unreadable", f"unreadable: {error.strerror or error}", "a file") from None
+
+
+def read_stream(stream: BinaryIO, path: Path) -> bytes:
+    """Reads a stream to its end; `path` stands for it in messages.
+
+    Raises:
+        ModelError: it is too long.
+    """
+    data = stream.read(MAX_BYTES + 1)
+    if len(data) > MAX_BYTES:
+        raise _refuse_size(path, "longer")
+    return data
+
+
+def _refuse_size(path: Path, found: str) -> ModelError:
+    remedy = "put large data into separate files (sourcePath)"
+    return _refuse(path, "file.size", found, f"at most {MAX_BYTES} bytes", remedy=remedy)
 
 
 def _beginning(path: Path) -> bytes:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.commands import dmlpy
+from tests.support.commands import dmlpy, on_numpy
 from tests.support.dxdispatch.models import put, rnn_model, write
 from tests.support.folders import EXAMPLES, MODELS
 
@@ -45,6 +45,19 @@ def test_check_lists_all_problems_of_a_desc_and_marks_them() -> None:
         ("ActivationDescs", "activation_count"),
     ]
     assert "expected 2: f of the forward time loop" in report  # prose is unchanged where members' names are spelled as in C
+
+
+def test_check_of_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
+    path = MODELS / "bad_rnn.json"
+    status, of_file, _ = dmlpy("check", path)
+    assert dmlpy("check", "-", stdin=path.read_bytes()) == (status, of_file.replace(str(path), "-"), "")
+    model = EXAMPLES / "rnn.json"
+    piped, run = (on_numpy(given, stdin=model.read_bytes())[1].splitlines() for given in ("-", model))
+    assert piped[2:] == run[2:] != []  # the second line has times
+    monkeypatch.setattr("dmlpy.dxdispatch.text.MAX_BYTES", 3)
+    assert dmlpy("check", "-", stdin=b"{ }")[0] == 1
+    status, out, _ = dmlpy("check", "-", stdin=b"{  }")
+    assert (status, "file is longer, expected at most 3 bytes  [file.size]" in out) == (2, True)
 
 
 def test_check_for_programs(tmp_path: Path) -> None:
