@@ -257,7 +257,7 @@ def run_step(task: Task, chunk: Chunk, state: tuple[Any, ...] | None, *arrays: A
 def _remaining_lengths(lengths: Any, start: int, count: int, steps: Steps) -> Any:
     """The steps of each sequence within a chunk, from its total steps."""
     if isinstance(lengths, np.ndarray) and lengths.size and lengths.max() > steps.total:
-        raise BindError("map_blocks", value_problems(steps.lengths or "", lengths, steps.total, "the steps of all chunks"))
+        raise BindError("map_blocks", value_problems(steps.lengths or "", lengths, steps.total, "the number of all steps"))
     return (lengths.astype(np.int64) - start).clip(0, count).astype(lengths.dtype)
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from dmlpy.description.coercion import brief
 from dmlpy.description.enums import DmlEnum
 from dmlpy.description.form_remedies import form_problems
+from dmlpy.messages.naming import with_article
 from dmlpy.messages.problems import DescError, Problem, truncate
 
 if TYPE_CHECKING:
@@ -34,7 +35,9 @@ def struct_problems(kind: type[BaseModel], error: ValidationError) -> list[Probl
         elif item["type"] == "json_invalid":
             problems.append(Problem("json.syntax", path, "not JSON", "a JSON object", why=(item["msg"],)))
         elif item["type"] == "model_type":
-            problems.append(Problem("field.form", path, brief(item["input"]), "an object with the struct's members"))
+            required = ": the member is required" if item["input"] is None else ""
+            expected = f"{with_article(item['ctx']['class_name'])}{required}"
+            problems.append(Problem("field.form", path, brief(item["input"]), expected))
         else:
             expected = str(cause).removeprefix("expected ") if cause else _PLAIN.get(item["type"], item["msg"])
             problems += truncate(form_problems(path, item["input"], expected, getattr(cause, "prefix", "")))

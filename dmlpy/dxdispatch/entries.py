@@ -190,4 +190,4 @@ def unknown_members(kind: type[ModelEntry], data: dict[str, Any]) -> list[Proble
 
 def ignored_problem(key: str, expected: str, remedy: str | None = None) -> Problem:
     """The problem of a member that is ignored in its place."""
-    return Problem("member.ignored", key, "without meaning here", expected, remedy=remedy)
+    return Problem("member.ignored", key, "not used here", expected, remedy=remedy)

@@ -149,7 +149,7 @@ class EagerOperator:
             return problem
         names = self._parameters()
         remedy = member_remedy(problem.field, names) or _REMEDIES.get(problem.field) or did_you_mean(problem.field, names) or problem.remedy
-        return replace(problem, expected=f"one of {', '.join(names)}", remedy=remedy)
+        return replace(problem, found="not an argument of this function", expected=f"one of {', '.join(names)}", remedy=remedy)
 
 
 def _keep(key: Hashable, found: Prepared) -> None:

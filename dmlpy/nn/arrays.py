@@ -205,7 +205,7 @@ def _remedy(array: Any) -> str | None:
         return "masked arrays are not supported: give what stands for masked elements, as by .filled(0)"
     if any(kind.__name__ == "Tracer" for kind in type(array).__mro__):  # of JAX
         return "a tracer has no memory: within jax.jit and jax.grad, call the function by jax.pure_callback"
-    return "numpy.asarray(..., numpy.float32)" if is_convertible(array) else None
+    return "make it an array: numpy.asarray(..., numpy.float32)" if is_convertible(array) else None
 
 
 def receive_lengths(subject: str, lengths: Any, home: Home, batch: int, steps: int) -> Native:
@@ -236,7 +236,7 @@ def receive_lengths(subject: str, lengths: Any, home: Home, batch: int, steps: i
         raise DescError(subject, [Problem("array.shape", "lengths", str(list(received.shape)), f"[{batch}]", why)])
     if on_gpu:
         return home.xp.clip(home.xp.where(received < 0, steps, received), 0, steps).astype(np.uint32)
-    if batch and (problems := value_problems("lengths", received, steps, "steps of x")):
+    if batch and (problems := value_problems("lengths", received, steps, "the number of steps of x")):
         raise DescError(subject, problems)
     return home.xp.asarray(received.astype(np.uint32))
 

@@ -12,6 +12,7 @@ from torch import nn
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
 from dmlpy.description.coercion import brief
+from dmlpy.messages.naming import plural
 from dmlpy.messages.problems import DescError, Problem
 from dmlpy.operators.recurrent.params import ParamsBlock, ParamsLayout
 from dmlpy.torch.argument_names import NAMES, device_problems, same_float
@@ -426,7 +427,7 @@ class RNNBase(nn.Module):
         if self.mode != "LSTM":
             return (hx,)
         if not isinstance(hx, tuple | list) or len(hx) != 2:
-            given = f"{len(hx)} of them" if isinstance(hx, tuple | list) else brief(hx)
+            given = f"a {type(hx).__name__} of {plural(len(hx), 'tensor')}" if isinstance(hx, tuple | list) else brief(hx)
             raise DescError(type(self).__name__, [Problem("field.form", "hx", given, "two tensors, the hidden and the cell states")])
         return tuple(hx)
 

@@ -125,7 +125,7 @@ def test_run_warns_on_stderr(tmp_path: Path) -> None:
     status, out, err = on_numpy(path)
     assert (status, out.splitlines()[-1]) == (0, RNN_LINE)
     column = path.read_text(encoding="utf-8").index('"sizeInByte"') + 1
-    assert err == f"warning: {path}:1:{column}: resource 'x': sizeInByte is without meaning here; did you mean sizeInBytes?\n"
+    assert err == f"warning: {path}:1:{column}: resource 'x': sizeInByte is not used here; did you mean sizeInBytes?\n"
 
 
 @pytest.mark.parametrize(

@@ -228,6 +228,11 @@ def test_refusals(call: Callable[[], Any], code: str, path: str, remedy: str | N
     assert str(problem).splitlines()[0] in str(caught.value)
 
 
+def test_none_for_a_required_tensor() -> None:
+    with pytest.raises(dml.DescError, match="input_tensor is None, expected a TensorDesc: the member is required"):
+        rnn(input_tensor=None)
+
+
 @pytest.mark.parametrize(
     ("given", "expected"),
     [

@@ -257,10 +257,10 @@ def test_what_means_nothing_is_a_warning(tmp_path: Path) -> None:
         assert lines[position.line - 1][position.column - 1 :].startswith(f'"{warning.problems[0].path}": ')
         told += [text.partition(": ")[2] for text in warning.sentences("model.json")]
     assert told == [
-        "resource 'x': sizeInByte is without meaning here; did you mean sizeInBytes?",
-        "dispatchable 'rnn': colour is without meaning here; move the struct's members into desc",
-        "command at index 0: threadGroupCount is without meaning here; leave it out: it is for shaders",
-        "command at index 1: verbos is without meaning here; did you mean verbose?",
+        "resource 'x': sizeInByte is not used here; did you mean sizeInBytes?",
+        "dispatchable 'rnn': colour is not used here; move the struct's members into desc",
+        "command at index 0: threadGroupCount is not used here; leave it out: it is for shaders",
+        "command at index 1: verbos is not used here; did you mean verbose?",
     ]
 
 

@@ -297,7 +297,7 @@ def test_an_onnx_file_runs_without_a_model_around_it(tmp_path: Path) -> None:
     status, out, err = dmlpy(tmp_path / "join.onnx", "-f", "n:4", "-b", "x1:3,2", "--dispatch_iterations", 2)
     assert (status, err) == (0, "")
     assert out.splitlines()[1].startswith("Dispatch 'join': 2 iterations, ")
-    assert "q is without meaning here" in dmlpy(tmp_path / "join.onnx", "-F", "q:4")[2]
+    assert "q is not used here" in dmlpy(tmp_path / "join.onnx", "-F", "q:4")[2]
     (tmp_path / "bad.onnx").write_bytes(b"\xff")
     status, _, err = dmlpy(tmp_path / "bad.onnx")
     assert (status, "bytes that are no ONNX model" in err) == (1, True)

@@ -232,7 +232,7 @@ def wrong_calls() -> Iterator[tuple[str, Callable[[], Any], list[str]]]:
     yield (
         "flags",
         lambda: eager.gemm(single, single.T, flags="ALLOW_HALF_PRECISION_COMPUTATION"),
-        ["flags is not a member", "describe the operator and give it to dml.compile(desc, flags=...)"],
+        ["flags is not an argument of this function", "describe the operator and give it to dml.compile(desc, flags=...)"],
     )
     yield (
         "padding",
@@ -260,7 +260,7 @@ def wrong_calls() -> Iterator[tuple[str, Callable[[], Any], list[str]]]:
         lambda: eager.cast(single, dtype="INT8"),
         ["expected one of input, output_data_type, device", "did you mean output_data_type?"],
     )
-    yield "a bias", lambda: eager.gemm(single, single.T, bias=single), ["bias is not a member", "did you mean c?"]
+    yield "a bias", lambda: eager.gemm(single, single.T, bias=single), ["bias is not an argument of this function", "did you mean c?"]
     yield "members", lambda: eager.gemm(a_tensor=single, b_tensor=single), ["2 problems", "expected one of a, b, c,", "write a="]
     yield "a member's C name", lambda: eager.gemm(single, BTensor=single), ["BTensor is the name of a member", "remedy: write b="]
     yield "a list's member", lambda: eager.join(input_tensors=[single, single], axis=0), ["remedy: write inputs="]

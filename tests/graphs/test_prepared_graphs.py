@@ -122,7 +122,7 @@ WRONG: dict[str, tuple[Callable[[Any, dict[str, Any]], Any], dict[str, str]]] = 
     "bound unprepared": (lambda op, given: op.bind(given, {"y": np.zeros((1, 1, 4, 4), np.float32)}),
                          {"persistent": "bind.unprepared", "w": "bind.packed", "shift": "bind.packed"}),
     "owned inputs missing": (lambda op, given: op.prepare(w=given["w"]), {"shift": "bind.missing"}),
-    "too many prepared": (lambda op, given: op.prepare(**given), {"a": "bind.unknown"}),
+    "too many prepared": (lambda op, given: op.prepare(**given), {"a": "bind.misplaced"}),
     "wrong form": (lambda op, given: op.prepare({"w": given["w"]}, shift=given["shift"]), {"shift": "bind.missing", "inputs": "bind.form"}),
     "owned inputs bound again": (lambda op, given: prepared(op, given).bind(given, {"y": values(1, 1, 4, 4)}),
                                  {"w": "bind.packed", "shift": "bind.packed"}),

@@ -43,7 +43,7 @@ class Odd:
 
 CALLS: list[tuple[str, Callable[[], Any], str]] = [
     ("one number too many", lambda: nn.lstm(X, W, R, lengths=[5, 3, 1, 1]), r"lengths is \[4\], expected \[3\]"),
-    ("too long", lambda: nn.lstm(X, W, R, lengths=[5, 6, 1]), r"lengths\[1\] is 6, expected 0 to 5.*\n.*steps of x is 5"),
+    ("too long", lambda: nn.lstm(X, W, R, lengths=[5, 6, 1]), r"lengths\[1\] is 6, expected 0 to 5.*\n.*number of steps of x is 5"),
     ("negative", lambda: nn.lstm(X, W, R, lengths=np.array([5, -1, 1])), r"lengths\[1\] is -1, expected 0 to 5"),
     ("no integers", lambda: nn.lstm(X, W, R, lengths=[1.0, 2.0, 3.0]), "lengths is float64, expected 3 integers from 0 to 5"),
     ("no lengths", lambda: nn.lstm(X, W, R, lengths=[[1], [2, 3]]), "lengths is .*expected 3 integers"),
@@ -59,7 +59,7 @@ CALLS: list[tuple[str, Callable[[], Any], str]] = [
     ),
     ("bits", lambda: nn.lstm(X.astype(np.uint16), W, R), r"x is uint16, expected float32.*\n.*x\.view\(ml_dtypes\.bfloat16\)"),
     ("integers", lambda: nn.lstm(X.astype(int), W, R), "x is int64, expected float32, float16 or bfloat16"),
-    ("a list", lambda: nn.lstm(X.tolist(), W, R), r"x is \[\[\[.*expected an array of NumPy, CuPy.*\n.*numpy\.asarray"),
+    ("a list", lambda: nn.lstm(X.tolist(), W, R), r"x is \[\[\[.*expected an array of NumPy, CuPy.*\n.*make it an array: numpy\.asarray"),
     ("nothing", lambda: nn.lstm(None, W, R), "x is None, expected an array of NumPy"),
     ("an odd type", lambda: nn.lstm(Odd(), W, R), "x is .*expected an array of NumPy"),
     ("masked", lambda: nn.lstm(np.ma.masked_array(X), W, R), "x is .*expected an array of NumPy"),

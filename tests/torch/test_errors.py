@@ -55,7 +55,7 @@ CALLS: list[tuple[str, Callable[[], Any], str]] = [
     ("3-D state of one sample", lambda: dt.GRU(4, 6)(X[:, 0], H[:, :1]), r"hx is \[1, 1, 6\], expected \[1, 6\]"),
     ("cell state", lambda: dt.LSTM(4, 6, proj_size=2)(X, (H[:, :, :2],) * 2), r"hx\[1\] is \[1, 3, 2\], expected \[1, 3, 6\]"),
     ("one state of two", lambda: dt.LSTM(4, 6)(X, H), "hx is .*expected two tensors"),
-    ("three states", lambda: dt.LSTM(4, 6)(X, (H, H, H)), "hx is 3 of them, expected two tensors"),
+    ("three states", lambda: dt.LSTM(4, 6)(X, (H, H, H)), "hx is a tuple of 3 tensors, expected two tensors"),
     ("two problems", lambda: dt.GRU(4, 6)(torch.zeros(5, 3, 7), H[:, :2]), "GRU: 2 problems"),
     ("no inputs", lambda: dt.GRU(0, 6), "input_size is 0, expected an integer of at least 1"),
     ("hidden_size text", lambda: dt.GRU(4, "6"), "hidden_size is '6', expected an integer"),

@@ -86,6 +86,9 @@ class GraphArguments(NamedTuple):
             return Problem("bind.packed", name, "given", "nothing: prepare has taken it")
         if kind == "input" and name in order and name not in self.layouts:
             return Problem("bind.unknown", name, "given", "None: no node reads this input, so nothing says what it holds")
+        if kind == "input" and name in order:  # of those that are not owned, only `prepare` wants none
+            remedy = "give it with each call, or declare it with the flag OWNED_BY_DML, which makes it constant"
+            return Problem("bind.misplaced", name, "an input without the flag OWNED_BY_DML", "owned inputs only", remedy=remedy)
         expected = f"one of {', '.join(wanted)}" if wanted else "nothing"
         return Problem("bind.unknown", name, f"not among the {kind}s of the graph", expected, remedy=did_you_mean(name, wanted))
 
