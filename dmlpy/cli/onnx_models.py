@@ -224,6 +224,8 @@ def export_graph(path: Path, target: Path, input_path: Path | None = None) -> tu
     from dmlpy import onnx  # needs the package onnx
 
     data = text.read_bytes(path)
+    if path.suffix.lower() == ".onnx":
+        raise _not_a_graph(path, "named as an ONNX model", "dmlpy onnx check shows the operators of a model")
     constants: dict[str, bytes] = {}
     if is_serialized(data):
         from dmlpy.graphs.serialized import load_serialized  # needs flatbuffers
@@ -234,6 +236,10 @@ def export_graph(path: Path, target: Path, input_path: Path | None = None) -> tu
         document = text.decode(data, path)
         if findings := document.findings():
             raise ModelError(path, findings)
+        if not any(key.lower() == "nodes" for key in document.data):
+            if any(key.lower() == "type" for key in document.data):
+                raise _not_a_graph(path, "a single desc", "make a graph of it with GraphBuilder.add")
+            raise _not_a_graph(path, "not a graph")
         graph = Graph.from_dict(document.data)
     model = onnx.export(graph, constants=constants)
     try:
@@ -242,6 +248,11 @@ def export_graph(path: Path, target: Path, input_path: Path | None = None) -> tu
     except (OSError, ValueError) as error:  # a model of 2 GiB or more is a ValueError
         raise DeviceError(f"{target} cannot be written: {error}") from error
     return len(graph.nodes), len(model.graph.node)
+
+
+def _not_a_graph(path: Path, found: str, remedy: str | None = None) -> ModelError:
+    expected = "a graph in JSON (Nodes, edges), or one that ONNX Runtime serialized"
+    return ModelError(path, [Finding("", (Problem("json.root", "file", found, expected, remedy=remedy),))])
 
 
 def _file_name(name: str, taken: set[str]) -> str:

@@ -249,6 +249,21 @@ def test_export_stores_the_constants_of_a_serialized_graph(tmp_path: Path) -> No
     np.testing.assert_array_equal(numpy_helper.to_array(stored).reshape(-1), np.arange(4))
 
 
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("desc.json", '{"Type": "DML_OPERATOR_GEMM", "Desc": {}}', "file is a single desc, expected a graph in JSON (Nodes, edges), or"),
+        ("model.json", '{"resources": {}}', "file is not a graph, expected a graph in JSON"),
+        ("net.onnx", "{}", "file is named as an ONNX model, expected a graph"),
+    ],
+)
+def test_export_takes_graphs_alone(name: str, content: str, message: str, tmp_path: Path) -> None:
+    path = tmp_path / name
+    path.write_text(content)
+    status, _, err = dmlpy("onnx", "export", path)
+    assert (status, message in err, path.read_text(), [*tmp_path.iterdir()]) == (1, True, content, [path])
+
+
 def test_export_reports_what_onnx_cannot_express(tmp_path: Path) -> None:
     g = dml.GraphBuilder()
     state, numbers = (dml.TensorDesc(data_type="UINT32", sizes=[1, 1, 1, count]) for count in (6, 8))
