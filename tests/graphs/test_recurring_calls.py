@@ -161,11 +161,13 @@ def test_a_call_keeps_neither_inputs_nor_outputs(device: str) -> None:
 
 
 def test_an_error_between_nodes_leaves_the_graph_usable(monkeypatch: pytest.MonkeyPatch) -> None:
+    """NumPy runs the node between compiled ones."""
     g = dml.GraphBuilder()
-    x = g.input("x", tensor(3, 5))
+    x = g.input("x", tensor(1, 2, 3, 5))
     y = g.add(dml.ElementWiseAddDesc, "twice", a_tensor=x, b_tensor=x)
-    rounded = g.add(dml.ElementWiseRoundDesc, "rounded", input_tensor=y, rounding_mode="TOWARD_ZERO")
-    g.output("z", g.add(dml.ActivationReluDesc, input_tensor=rounded))
+    attributes = {"cross_channel": True, "local_size": 3, "alpha": 1.0, "beta": 0.75, "bias": 1.0}
+    normalized = g.add(dml.LocalResponseNormalizationDesc, "normalized", input_tensor=y, **attributes)
+    g.output("z", g.add(dml.ActivationReluDesc, input_tensor=normalized))
     op: Any = dml.compile(g.build(), "cpu")
     given = arrays(op, 1)
     right = op(**given).z.copy()
@@ -175,9 +177,9 @@ def test_an_error_between_nodes_leaves_the_graph_usable(monkeypatch: pytest.Monk
 
     with monkeypatch.context() as patched:
         patched.setattr(array_functions.WholePlan, "_only_result", fails)
-        with pytest.raises(DeviceError, match="DML_ELEMENT_WISE_ROUND_OPERATOR_DESC needs more memory"):
+        with pytest.raises(DeviceError, match="DML_LOCAL_RESPONSE_NORMALIZATION_OPERATOR_DESC needs more memory"):
             op(**given)
-    with pytest.raises(BindError, match=r"x is \[3, 4\], expected \[3, 5\]"):
+    with pytest.raises(BindError, match=r"x is \[3, 4\], expected \[1, 2, 3, 5\]"):
         op(x=np.zeros((3, 4), np.float32))
     for _ in range(2):
         np.testing.assert_array_equal(op(**given).z, right)
