@@ -13,6 +13,7 @@ import pytest
 import dmlpy as dml
 from dmlpy import directml, onnx, x
 from dmlpy.inspection.explain import explain
+from dmlpy.inspection.samples import sample
 from dmlpy.keras import Sequential
 from dmlpy.messages.foreign_members import HINTS
 from dmlpy.unknown_names import unknown_attribute
@@ -200,6 +201,9 @@ def test_members_of_other_libraries_are_answered_with_what_there_is(kind: str) -
         (x.activation_relu(x.input("x", [2])).graph(), "execute", "compile it first: dmlpy.compile(..., device)"),
         (TENSOR, "ndim", "len(tensor.sizes)"),
         (TENSOR, "run", "it has [data_type, sizes"),
+        (sample(dml.GRUDesc), "gradient", "describe the operator by GRUTrainingDesc, which has it"),
+        (sample(dml.ConvolutionDesc), "gradient", "it has [input_tensor, "),
+        (sample(dml.GRUBlockCellDesc), "gradient", "GRUBlockCellGradDesc describes it"),
     ],
 )
 def test_members_that_structs_lack(own: object, name: str, hint: str) -> None:

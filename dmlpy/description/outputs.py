@@ -47,6 +47,7 @@ class Outputs:
         return len(self._values)
 
     def as_dict(self) -> dict[str, Any]:
+        """The arrays by name; changing the dict changes nothing here."""
         return dict(self._values)
 
     def _repr_html_(self) -> str:
@@ -61,6 +62,8 @@ class Outputs:
 
 def _unknown(name: object, values: Mapping[str, Any]) -> str:
     hint = did_you_mean(name, values) if len(values) > 1 else None
+    if name in ("items", "values", "get"):
+        hint = f"as_dict().{name}(...) is a dict's"
     return f"no output {brief(name)}: the desc describes {', '.join(values)}{f'; {hint}' if hint else ''}"
 
 

@@ -114,8 +114,20 @@ class UnknownMemberError(AttributeError):
             remedy = "compile it first: dmlpy.compile(..., device)"
         if name in ("ndim", "rank", "dim") and "sizes" in own:
             remedy = "len(tensor.sizes)"
+        if name == "gradient" and "compile" in struct.functions:
+            remedy = _gradient_remedy(struct.__name__.removesuffix("Desc"))
         remedy = remedy or member_remedy(name, own) or did_you_mean(name, own) or did_you_mean(name, public)
         return f"{struct.__name__!r} object has no attribute {name!r}: {remedy or f'it has {listed(own)}'}"
+
+
+def _gradient_remedy(operator: str) -> str | None:
+    """The desc of the gradient of an operator whose own desc has no `gradient()`."""
+    from dmlpy.description.registry import OPERATORS  # its classes are structs
+
+    training, gradient = (OPERATORS.announced(operator + suffix) for suffix in ("Training", "Grad"))
+    if training is not None:
+        return f"describe the operator by {training.__name__}, which has it"
+    return None if gradient is None else f"{gradient.__name__} describes it"
 
 
 class Struct(BaseModel, metaclass=StructType):

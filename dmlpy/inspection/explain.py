@@ -227,6 +227,8 @@ def find(name: str) -> type[OperatorDesc]:
     remedy = operator_remedy(name, [kind.short_name() for kind in OPERATORS.values()]) or "dmlpy ops lists them"
     with suppress(ValueError):
         remedy = f"dmlpy levels {FeatureLevel.parse(name)} shows what the level adds"
+    if re.fullmatch(r"[a-z_]+\.[a-z_0-9]+", name):
+        remedy = f"if it is the code of a problem: dmlpy explain {name}"
     raise DescError("operator", [Problem("operator.unknown", "name", brief(name), expected, remedy=remedy)])
 
 

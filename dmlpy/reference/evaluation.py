@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dmlpy.description.array_problems import int4_problems, shape_remedy, value_problems
-from dmlpy.description.arrays import view
+from dmlpy.description.arrays import is_convertible, view
 from dmlpy.description.bfloat16 import in_other_type
-from dmlpy.description.bfloat16_numbers import cast_remedy, is_float
+from dmlpy.description.bfloat16_numbers import cast_remedy, is_float, type_expression
 from dmlpy.description.coercion import brief
 from dmlpy.description.descs import OperatorDesc
 from dmlpy.description.enums import DataType
@@ -191,7 +191,9 @@ def _array(place: str, tensor: TensorDesc, value: Any) -> tuple[Array, list[Prob
     try:
         seen = view(value)
     except TypeError as error:
-        return nothing, [Problem("array.kind", place, f"of type {type(value).__name__}", "an array in host memory", (str(error),))]
+        wanted = type_expression(tensor.data_type.numpy)
+        remedy = f"make it an array: numpy.asarray(..., {wanted})" if is_convertible(value) else None
+        return nothing, [Problem("array.kind", place, f"of type {type(value).__name__}", "an array in host memory", (str(error),), remedy)]
     if seen.device != "cpu":
         remedy = "copy it to the host: array.get()"
         return nothing, [Problem("array.device", place, "an array in GPU memory", "host memory", remedy=remedy)]

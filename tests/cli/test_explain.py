@@ -26,6 +26,11 @@ def test_explain_takes_every_name(name: str) -> None:
     assert explain.find(name) is dml.RNNDesc
 
 
+def test_explain_points_to_the_command_for_a_problems_code() -> None:
+    with pytest.raises(dml.DescError, match=r"if it is the code of a problem: dmlpy explain size\.equal"):
+        dml.explain("size.equal")
+
+
 def test_explain_shows_the_whole_struct() -> None:
     status, out, _ = dmlpy("explain", "LSTM")
     assert status == 0

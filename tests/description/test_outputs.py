@@ -22,6 +22,11 @@ def test_an_unknown_output_names_those_that_there_are(name: object) -> None:
         OUTPUTS[name]  # type: ignore[index]
 
 
+def test_methods_of_dicts_are_answered_with_the_dict() -> None:
+    with pytest.raises(AttributeError, match=r"no output 'items': .*; as_dict\(\)\.items\(\.\.\.\) is a dict's"):
+        OUTPUTS.items()
+
+
 def test_outputs_print_types_sizes_and_values() -> None:
     assert [line.split("   ")[0].strip() for line in repr(OUTPUTS).splitlines()[4:]] == [
         "output_sequence_tensor", "output_tensors[0]", "output_tensors[1]",

@@ -179,6 +179,7 @@ REFUSED: dict[str, tuple[Any, type[dml.DmlError], str]] = {
     "one of two": (lambda: dml.reference(join(), input_tensors=[A]), dml.BindError, "bind.missing"),
     "three of two": (lambda: dml.reference(join(), input_tensors=[A, A, A]), dml.BindError, "bind.count"),
     "no list of tensors": (lambda: dml.reference(join(), input_tensors=A), dml.BindError, "bind.count"),
+    "numbers that are no array": (lambda: dml.reference(add(), a_tensor=A, b_tensor=A.tolist()), dml.BindError, "array.kind"),
     "too short a list": (lambda: dml.reference(add(), [A], b_tensor=A), dml.BindError, "bind.count"),
     "no mapping": (lambda: dml.reference(add(), 7), dml.BindError, "bind.form"),
     "in the mapping and by name": (lambda: dml.reference(add(), {"a_tensor": A, "BTensor": A}, b_tensor=A), dml.BindError, "bind.twice"),

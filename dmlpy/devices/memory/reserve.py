@@ -31,6 +31,10 @@ class Reserve:
     array: Any
     configuration: Mapping[str, Any]
 
+    def __repr__(self) -> str:
+        about = " ".join(str(self.configuration[name]) for name in ("cell", "device") if name in self.configuration)
+        return f"<reserve, {list(self.array.shape)} of {self.array.dtype}{about and f', of {about}'}>"
+
     @classmethod
     def of(cls, array: Any, configuration: Mapping[str, Any]) -> Reserve:
         """The reserve that an operator has written into an array, or into the memory of an earlier reserve."""
@@ -53,4 +57,5 @@ def foreign_problems(field: TensorField, reserve: Reserve, own: Mapping[str, Any
     found = ", ".join(f"{name} {show_attribute(given.get(name))}" for name in differing)
     expected = ", ".join(f"{name} {show_attribute(own.get(name))}" for name in differing)
     why = ("a reserve can be read only by the gradient of the operator that wrote it",)
-    return [Problem("reserve.foreign", field.name, f"a reserve of {found}", f"one of {expected}", why)]
+    remedy = "compile the operator and its gradient for the same device" if {"device", "layout"} & {*differing} else None
+    return [Problem("reserve.foreign", field.name, f"a reserve of {found}", f"one of {expected}", why, remedy)]
