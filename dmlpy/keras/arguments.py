@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from dmlpy.description.arrays import refuse_mask
 from dmlpy.description.coercion import brief
+from dmlpy.messages.naming import plural
 from dmlpy.messages.problems import DescError, DmlError, Problem
 
 if TYPE_CHECKING:
@@ -72,3 +73,15 @@ def dropout_problems(**rates: Any) -> list[Problem]:
         for name, rate in rates.items()
         if not isinstance(rate, Real) or isinstance(rate, bool) or not 0 <= float(rate) < 1
     ]
+
+
+def count_problem(layers: Iterable[Any], given: int, wanted: int) -> Problem:
+    """The problem of another number of arrays than the weights of a model's layers; they may be in the order of later versions of Keras."""
+    later = 0
+    for layer in layers:
+        try:
+            later += len(layer.get_weights("keras3"))
+        except TypeError:  # a layer whose weights have one order
+            later += len(layer.get_weights())
+    remedy = "give each layer its arrays: model.layers[0].set_weights(arrays, order='keras3') takes those of Keras 2 and 3"
+    return Problem("weights.count", "weights", plural(given, "array"), str(wanted), remedy=remedy if given == later else None)

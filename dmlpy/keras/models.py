@@ -12,7 +12,7 @@ import numpy as np
 from dmlpy.description.coercion import brief
 from dmlpy.devices.reporting.profile import checked_runs
 from dmlpy.keras import saving
-from dmlpy.keras.arguments import found_argument, found_arrays
+from dmlpy.keras.arguments import count_problem, found_argument, found_arrays
 from dmlpy.keras.backend import Array, Backend
 from dmlpy.keras.data_sources import ArraySource, BatchSource
 from dmlpy.keras.fit_arguments import FitArguments, given_callbacks
@@ -152,7 +152,7 @@ class Sequential:
         counts = [len(layer.get_weights()) for layer in self.layers]
         given = found_arrays(self.backend.values, weights, "weights")
         if len(given) != sum(counts):
-            raise DescError("Sequential", [Problem("weights.count", "weights", plural(len(given), "array"), str(sum(counts)))])
+            raise DescError("Sequential", [count_problem(self.layers, len(given), sum(counts))])
         problems: list[Problem] = []
         fitted: list[Array] = []
         for layer, end, count in zip(self.layers, accumulate(counts), counts, strict=True):

@@ -65,7 +65,9 @@ HINTS: dict[str, dict[str, str]] = {
     "PreparedOperator": {
         **_compiled("prepared", "prepared.desc"),
         **dict.fromkeys(("inputs", "outputs", "input_names", "output_names", "tensors"), _TENSORS.format("prepared")),
-        **dict.fromkeys(_PREPARES, "it is prepared; prepare the operator again for other constants: prepared.operator.prepare(...)"),
+        **dict.fromkeys(
+            (*_PREPARES, "prepare"), "it is prepared; prepare the operator again for other constants: prepared.operator.prepare(...)"
+        ),
     },
     "Dispatch": {
         **dict.fromkeys((*_RUNS, "launch", "record", "submit", "enqueue"), "call it: dispatch(), or on a GPU dispatch(stream)"),
@@ -81,7 +83,7 @@ HINTS: dict[str, dict[str, str]] = {
     },
     "PreparedGraph": {
         **_compiled("prepared", "prepared.graph"),
-        **dict.fromkeys(_PREPARES, "it is prepared; prepare the compiled graph again for other constants"),
+        **dict.fromkeys((*_PREPARES, "prepare"), "it is prepared; prepare the compiled graph again for other constants"),
     },
     "GraphDispatch": {
         **dict.fromkeys((*_RUNS, "launch", "record", "submit", "enqueue"), "call it: dispatch(), or on a GPU dispatch(stream)"),

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import dmlpy as dml
-from dmlpy.keras import GRU, LSTM, Bidirectional, SimpleRNN, TimeDistributed, from_keras
+from dmlpy.keras import GRU, LSTM, Bidirectional, Dense, Sequential, SimpleRNN, TimeDistributed, from_keras
 from dmlpy.keras.activations import of_rows
 from dmlpy.keras.backend import Backend
 from tests.support.keras.cases import DEVICES, built, case, keras_layer, names, run, trained
@@ -131,6 +131,15 @@ def test_lists_that_do_not_fit_change_nothing(name: str, change: Any, order: Any
     assert [(problem.path, problem.code, problem.remedy) for problem in caught.value.problems] == expected
     for array, before in zip(made.get_weights(), kept, strict=True):
         np.testing.assert_array_equal(array, before)
+
+
+@pytest.mark.parametrize(("missing", "found"), [(0, True), (1, False)])
+def test_a_model_answers_for_the_arrays_of_later_versions(missing: int, found: bool) -> None:
+    model = Sequential([LSTM(UNITS, input_shape=(2, INPUT)), Dense(2)], device="numpy")
+    later = [*model.layers[0].get_weights("keras3"), *model.layers[1].get_weights()]
+    with pytest.raises(dml.DescError, match=r"weights has \d arrays?, expected 14") as caught:
+        model.set_weights(later[missing:])
+    assert ("model.layers[0].set_weights(arrays, order='keras3')" in str(caught.value)) == found
 
 
 def test_first_weights_that_do_not_fit() -> None:

@@ -231,7 +231,7 @@ def test_the_report_of_a_model() -> None:
     assert report.open_sizes == ()
     assert mixed("n").report().open_sizes == ("n",)
     text = str(report)
-    assert "nodes        5: 3 on DirectML, 1 compiled when their sizes are known, 1 on the host" in text
+    assert "nodes        5: 3 on DirectML, 1 compiled once sizes are known, 1 on the host" in text
     assert "partitions   2: 1 graph, 1 on the host" in text
     json.dumps(report.to_dict())
     assert report.to_dict()["nodes"][2]["problems"][0]["code"] == "onnx.kernel"

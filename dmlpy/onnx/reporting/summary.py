@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _COUNTED: Mapping[Placement, str] = {
     "directml": "on DirectML",
-    "deferred": "compiled when their sizes are known",
+    "deferred": "compiled once sizes are known",
     "host": "on the host",
     "folded": "constant-folded",
     "nowhere": "that nothing runs",
