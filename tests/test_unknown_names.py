@@ -108,7 +108,7 @@ def test_views_are_no_operators(name: str, message: str) -> None:
     ("name", "hint"),
     [
         ("DML_TENSOR_DATA_TYPE_FLOAT31", ": did you mean dmlpy.directml.DML_TENSOR_DATA_TYPE_FLOAT32?"),
-        ("DMLCreateDevice", ": the page From DirectML has the counterparts"),
+        ("DMLCreateDevice", ": dmlpy.device(name) returns a device, and dmlpy.compile takes it or its name"),
         ("IDMLDevice1", ": the page From DirectML has the counterparts"),
         ("DML_BINDING_TABLE_DESC", ": the page From DirectML has the counterparts"),
         ("DML_CREATE_DEVICE_FLAG_DEBUG", ": the page From DirectML has the counterparts"),

@@ -9,12 +9,21 @@ from typing import TYPE_CHECKING, Any
 from dmlpy.description.coercion import brief
 from dmlpy.description.enums import DataType, FeatureLevel
 from dmlpy.description.markers import limit_problems
+from dmlpy.description.registry import OPERATORS
 from dmlpy.description.tensors import TensorDesc
 from dmlpy.messages.naming import did_you_mean
 from dmlpy.messages.problems import DescError, Problem
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+
+def _training_remedy(desc: Any, name: str) -> str | None:
+    """The desc of an operator's training form, if that has the output."""
+    training = OPERATORS.announced(type(desc).__name__.removesuffix("Desc") + "Training")
+    if training is None or name not in [field.name for field in training.outputs()]:
+        return None
+    return f"{training.__name__} has it"
 
 
 def inferred_outputs(desc: Any, names: Sequence[str], data_types: Mapping[str, DataType | str | int | None]) -> dict[str, TensorDesc]:
@@ -41,7 +50,8 @@ def inferred_outputs(desc: Any, names: Sequence[str], data_types: Mapping[str, D
         name = desc.member_named(spelling)
         if name not in outputs:
             expected = f"one of {', '.join(outputs)}"
-            problems.append(Problem("field.unknown", spelling, "not an output", expected, remedy=did_you_mean(spelling, outputs)))
+            remedy = did_you_mean(spelling, outputs) or _training_remedy(desc, name or spelling)
+            problems.append(Problem("field.unknown", spelling, "not an output", expected, remedy=remedy))
             continue
         if outputs[name].listed:
             expected = "a TensorDesc for each: no input determines their number and sizes"

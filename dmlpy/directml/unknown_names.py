@@ -13,8 +13,10 @@ _WITH_COUNTERPARTS = ("DMLCreate", "IDML", "DML_CREATE_DEVICE", "DML_BINDING_", 
 
 def unknown_name(name: str) -> str:
     """Returns the message of an AttributeError of `dmlpy.directml`."""
-    if name.startswith(_WITH_COUNTERPARTS):
-        hint: str | None = "the page From DirectML has the counterparts of interfaces and functions"
+    if name in ("DMLCreateDevice", "DMLCreateDevice1"):
+        hint: str | None = "dmlpy.device(name) returns a device, and dmlpy.compile takes it or its name"
+    elif name.startswith(_WITH_COUNTERPARTS):
+        hint = "the page From DirectML has the counterparts of interfaces and functions"
     else:
         hint = _operator(name) or did_you_mean(name, NAMES, "dmlpy.directml.{}".format)
     return f"dmlpy.directml has no name {name!r}{f': {hint}' if hint else ''}"

@@ -193,6 +193,13 @@ REFUSED: list[tuple[str, Callable[[], Any], str, str, str | None]] = [
         "output_singel_tensor",
         "did you mean output_single_tensor?",
     ),
+    (
+        "an output of the training form",
+        lambda: rnn().with_outputs("reserve_tensor"),
+        "field.unknown",
+        "reserve_tensor",
+        "RNNTrainingDesc has it",
+    ),
     ("an input as an output", lambda: rnn().with_outputs("input_tensor"), "field.unknown", "input_tensor", None),
     ("an output of no operator", lambda: rnn().with_outputs("xyzzy"), "field.unknown", "xyzzy", None),
     ("an integer that no message can show", lambda: tensor(sizes=[10**5000]), "field.form", "sizes", None),
