@@ -15,8 +15,8 @@ import dmlpy as dml
 from dmlpy.description.registry import OPERATORS
 from tests.support.descs import facts_reader as facts
 from tests.support.descs.random_descs import garbage_activations, garbage_descs, valid_members
-from tests.support.descs.rnn_desc import rnn
 from tests.support.descs.wrong_descs import STRUCTS, activation, valid
+from tests.support.tensors import rnn
 
 FLAT = pytest.mark.parametrize("flat", [False, True], ids=["nested", "flat"])
 

@@ -21,9 +21,9 @@ from dmlpy.inspection.samples import sample
 from dmlpy.messages.naming import c_member, c_path, nearest
 from tests.fuzzing.hostile import Raises, RaisingMapping, RaisingText
 from tests.support.descs import facts_reader as facts
-from tests.support.descs.rnn_desc import rnn
 from tests.support.descs.wrong_descs import STRUCTS, in_python, valid
 from tests.support.tables import table
+from tests.support.tensors import rnn
 
 
 @pytest.mark.parametrize("operator", STRUCTS)

@@ -14,7 +14,7 @@ from dmlpy.devices.cuda import sources
 from dmlpy.devices.cuda.kernels import struct
 from dmlpy.devices.cuda.runtime.interface import CudaRuntime
 from dmlpy.reference.philox import dropout_multipliers, dropout_scratch, philox4x32, round_keys
-from tests.support.operators.philox_answers import KNOWN, ONES
+from tests.support.operators.generated_values import KNOWN, ONES
 
 Array = np.ndarray[Any, np.dtype[Any]]
 

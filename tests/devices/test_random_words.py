@@ -9,9 +9,8 @@ from collections.abc import Iterator
 import numpy as np
 
 import dmlpy as dml
-from tests.support.operators.end_values import FLOATS, INTEGERS, ends
+from tests.support.operators.generated_values import FLOATS, INTEGERS, KNOWN, ends
 from tests.support.operators.layout_runs import Array, compute, failures_in_layouts, packed, results_of, same, tensor
-from tests.support.operators.philox_answers import KNOWN
 
 WORD = 0xFFFFFFFF
 

@@ -18,12 +18,11 @@ from dmlpy.operators.recurrent.params import ParamsLayout
 from tests.support.descs.messages import reference_of_undefined
 from tests.support.descs.own_descs import batch_norm as own_batch_norm
 from tests.support.descs.own_descs import network, training
-from tests.support.descs.rnn_desc import rnn
 from tests.support.descs.wrong_descs import in_python, valid
 from tests.support.devices import DeviceOfNothing
 from tests.support.structure.problem_codes import SOURCE, codes_in
 from tests.support.tables import table
-from tests.support.tensors import tensor
+from tests.support.tensors import rnn, tensor
 
 BAD_RNN = """\
 DML_RNN_OPERATOR_DESC: 5 problems

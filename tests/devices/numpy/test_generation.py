@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 import dmlpy as dml
-from tests.support.operators.end_values import FLOATS, INTEGERS, ends
+from tests.support.operators.generated_values import FLOATS, INTEGERS, ends
 from tests.support.operators.layout_runs import compute, failures_in_layouts, packed, same
 
 FILLS = ("FILL_VALUE_CONSTANT", "FILL_VALUE_SEQUENCE")

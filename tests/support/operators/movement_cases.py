@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.support.operators.end_values import FLOATS, INTEGERS
+from tests.support.operators.generated_values import FLOATS, INTEGERS
 from tests.support.operators.layout_runs import Array
 
 TYPES = (*FLOATS, *INTEGERS)
