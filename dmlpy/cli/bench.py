@@ -78,15 +78,13 @@ def bench(
 
     if names and not operators:
         raise typer.BadParameter(_why_no_name(names[0]))
-    for contradicts, message in (
+    _refuse_contradictions(
         (no_peers and peers, "--peer and --no-peers contradict each other: give one of them"),
         (picture and not save, "--picture draws the record that --save writes: give both"),
         (add and not save, "--add is about the record that --save writes: give both"),
         (scales and not operators, "--scale is about single operators: give --operators too"),
         (operators and (shapes or passes or slope or picture), "--operators has no shapes, passes, slopes and pictures: leave these out"),
-    ):
-        if contradicts:
-            raise typer.BadParameter(message)
+    )
     chosen = command.CommandOptions(
         *(device, shapes or (), dtypes or (), passes or (), None if no_peers else peers or (), pythons or ()),
         rounds=rounds,
@@ -110,6 +108,13 @@ def bench(
             show(listed)
         return
     _measure(chosen, save, picture)
+
+
+def _refuse_contradictions(*options: tuple[object, str]) -> None:
+    """Raises BadParameter with the message of the first options that contradict each other, which is what their value says."""
+    for contradict, message in options:
+        if contradict:
+            raise typer.BadParameter(message)
 
 
 def _measure(options: CommandOptions, save: Path | None, picture: Path | None) -> None:

@@ -167,7 +167,10 @@ def _function_problems(functions: Mapping[FunctionKey, FunctionProto], model: Mo
             size(key, 0)
         except RecursionError:
             yield Problem(
-                "onnx.function", f"functions[{function.name!r}]", "one that calls itself", f"at most {MAX_DEPTH} calls, without a circle"
+                "onnx.function",
+                f"functions[{function.name!r}]",
+                "one that calls itself, or calls too deeply",
+                f"at most {MAX_DEPTH} calls within one another",
             )
             return
     try:
@@ -176,7 +179,7 @@ def _function_problems(functions: Mapping[FunctionKey, FunctionProto], model: Mo
         return  # too deep: reported with the graph
     total = len(called) + sum(nodes for nodes, _ in called)
     if total > most:
-        yield limit_problem("nodes", "graph", Count(f"{total} nodes with those of functions"), most, "nodes")
+        yield limit_problem("nodes", "graph", Count(f"{total} nodes, those of functions included"), most, "nodes")
     held, allowed = sum(taken for _, taken in called), most_bytes(limits, ModelSize(0, sum(item.ByteSize() for item in model.functions)))
     if held > allowed:
         yield limit_problem("bytes", "functions", f"{held} bytes in all places where they are called", allowed, "bytes of functions")
@@ -252,18 +255,7 @@ class _Graphs:
             for name, count in Counter(names).items():
                 if not _is_name(name) or count > 1:
                     yield Problem("onnx.name", f"{place}{what}s", brief(name), "a name that no other one has")
-        for item in (*graph.input, *graph.output, *graph.value_info):
-            if not _is_name(item.name):
-                yield Problem("onnx.name", f"{place}values", brief(item.name), "a name")
-            elif (problem := _type_problem(item)) is not None:
-                yield problem.under(f"{place}{item.name}")
-        for tensor in graph.initializer:
-            if (problem := tensors.problem_of(tensor, self.folder, self.weights.get(id(tensor)))) is not None:
-                yield problem.under(f"{place}{tensor.name}")
-        for sparse in graph.sparse_initializer:
-            if (problem := tensors.sparse_problem_of(sparse, self.folder)) is not None:
-                yield problem.under(f"{place}{sparse.values.name}")
-        yield from _constant_problems(graph, place)
+        yield from self._value_problems(graph, place)
         known.update((name, None) for name in (*inputs, *constants) if isinstance(name, str))
         later = {name for node in graph.node for name in node.output}
         made = {*inputs, *constants}
@@ -281,6 +273,21 @@ class _Graphs:
         for item in graph.output:
             if isinstance(item.name, str) and item.name not in known:
                 yield Problem("onnx.name", f"{place}outputs", repr(item.name), "a value that the graph makes")
+
+    def _value_problems(self, graph: GraphProto, place: str) -> Iterator[Problem]:
+        """Problems of the declared values and the initializers of a graph."""
+        for item in (*graph.input, *graph.output, *graph.value_info):
+            if not _is_name(item.name):
+                yield Problem("onnx.name", f"{place}values", brief(item.name), "a name")
+            elif (problem := _type_problem(item)) is not None:
+                yield problem.under(f"{place}{item.name}")
+        for tensor in graph.initializer:
+            if (problem := tensors.problem_of(tensor, self.folder, self.weights.get(id(tensor)))) is not None:
+                yield problem.under(f"{place}{tensor.name}")
+        for sparse in graph.sparse_initializer:
+            if (problem := tensors.sparse_problem_of(sparse, self.folder)) is not None:
+                yield problem.under(f"{place}{sparse.values.name}")
+        yield from _constant_problems(graph, place)
 
     def _node_problems(self, node: NodeProto, place: str, known: Names, later: set[str], depth: int) -> Iterator[Problem]:
         if not _is_name(node.op_type) or not _is_name(node.domain, empty=True) or not _is_name(node.name, empty=True):

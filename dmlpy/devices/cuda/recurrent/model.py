@@ -394,34 +394,47 @@ def persistent_grid_time(
     real = min(samples, pass_samples)
     loaded = real * work.exchanged * work.itemsize
     weights = max(0, part * work.itemsize - register_bytes) / gpu.shared_rate
-    if on_tensor_cores:
-        read = columns * work.exchanged * work.itemsize * row_warps / gpu.shared_rate
-    else:
-        read = UNIFORM_LOAD * work.exchanged / 4 * columns * row_lanes / 32
-    shared = weights + read + (loaded / gpu.shared_rate if through_l2 else 0)
+    shared = weights + _operand_cycles(work, gpu, columns, row_warps, row_lanes) + (loaded / gpu.shared_rate if through_l2 else 0)
     # A single sample is stored by 8 of 32 lanes, in two stores for each 16 rows.
     put = SINGLE_SUMS if on_tensor_cores and real == 1 else columns
     sums = 4 * depth_warps * rows * (put + real) / gpu.shared_rate
     others = 1 - 1 / cluster_blocks
     ingest = 0.0 if alone else loaded * others / CLUSTER_RATE if clustered else loaded / gpu.l2_rate
     product = passes * (max(compute, shared, ingest) + sums)
-    l2 = gpu.l2_cycles
-    exchange = {"alone": 0.0, "cluster": CLUSTER, "flags": FLAG_TRIPS * l2, "data": DATA_TRIPS * l2}[protocol]
+    exchange = _exchange_cycles(gpu, protocol)
     if not through_l2:
         product = max(product, _gates_cycles(work, gpu) - exchange)  # otherwise the exchange hides it
     local = LOCAL + BARRIER + SHARED_LOAD if through_l2 else LOCAL
     at_a_time = clusters_at_a_time(gpu, cluster_blocks) * cluster_blocks if clustered else gpu.multiprocessors
     rounds = -(-blocks // at_a_time)
-    # Another launch fills the exchange buffers; blocks of a cluster synchronize before the first step.
-    begin_us = CAPTURED_LAUNCH_US + gpu.memory_us(exchange_bytes) if through_l2 else gpu.us(CLUSTER) if clustered else 0.0
     return StepTime(
         exchange_us=rounds * gpu.us(work.exchanges * exchange),
         product_us=rounds * gpu.us(product),
         chain_us=rounds * gpu.us(work.exchanges * passes * local),
         pointwise_us=rounds * gpu.us(work.special_functions * units * samples / gpu.special),
         memory_us=_memory_us(work, gpu),
-        once_us=rounds * gpu.us(part * work.itemsize / gpu.l2_rate + MEMORY_LOAD) + begin_us,
+        once_us=rounds * gpu.us(part * work.itemsize / gpu.l2_rate + MEMORY_LOAD) + _begin_us(gpu, protocol, exchange_bytes),
     )
+
+
+def _operand_cycles(work: Work, gpu: GpuModel, columns: int, row_warps: int, row_lanes: int) -> float:
+    """The cycles in which a block's warps read the operand of a pass from shared memory: every warp with different rows reads it."""
+    if work.arithmetic == "float":
+        return UNIFORM_LOAD * work.exchanged / 4 * columns * row_lanes / 32
+    return columns * work.exchanged * work.itemsize * row_warps / gpu.shared_rate
+
+
+def _exchange_cycles(gpu: GpuModel, protocol: Protocol) -> float:
+    """The cycles that blocks take to exchange states once."""
+    trips = {"flags": FLAG_TRIPS, "data": DATA_TRIPS}
+    return trips[protocol] * gpu.l2_cycles if protocol in trips else CLUSTER if protocol == "cluster" else 0.0
+
+
+def _begin_us(gpu: GpuModel, protocol: Protocol, exchange_bytes: int) -> float:
+    """The microseconds before the first step: a launch fills the exchange buffers; blocks of a cluster synchronize."""
+    if protocol == "alone":
+        return 0.0
+    return gpu.us(CLUSTER) if protocol == "cluster" else CAPTURED_LAUNCH_US + gpu.memory_us(exchange_bytes)
 
 
 def per_step_time(
