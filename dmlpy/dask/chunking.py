@@ -189,7 +189,7 @@ class AxisGrouping:
         pieces = {chunks: place for chunks, place in known.items() if len(chunks) > 1} or known
         lengths = {sum(chunks) for chunks in known}
         if len(pieces) > 1 or len(lengths) > 1:
-            found = "; ".join(f"{place}: {_describe_chunks(chunks)}" for chunks, place in known.items())
+            found = "cut differently: " + "; ".join(f"{place}: {_describe_chunks(chunks)}" for chunks, place in known.items())
             remedy = f"cut them alike: array.rechunk(...), with the chunks of {next(iter(pieces.values()))}"
             self.problems.append(Problem("dask.chunks", group.name, found, "the same chunks", describe_uses(group.uses), remedy))
             return None

@@ -24,6 +24,7 @@ from dmlpy.devices import Device
 from dmlpy.devices import device as find_device
 from dmlpy.graphs import Graph
 from dmlpy.messages.hresult import HResult
+from dmlpy.messages.naming import Count
 from dmlpy.messages.problems import CompileError, DescError, DeviceError, Problem, only_errors
 from dmlpy.validation.checking import LATEST, check, no_desc, parse_level
 from dmlpy.validation.tensor_arguments import TensorArguments, named
@@ -177,7 +178,7 @@ def _without_axis(group: Group, outputs: Mapping[str, TensorDesc]) -> list[Probl
     """Problems of outputs that do not have a group's axis, so that all chunks would compute them."""
     why = ("each chunk gives its own, of which none is that of the whole",)
     return [
-        Problem("dask.axis", name, f"without an axis for {group.name}", "an axis that is cut like the inputs", why, "leave the output out")
+        Problem("dask.axis", name, Count(f"no axis for {group.name}"), "an axis that is cut like the inputs", why, "leave the output out")
         for name in outputs
         if name not in group.axes
     ]

@@ -12,7 +12,7 @@ from dmlpy.description.enums import ExecutionFlags, FeatureLevel, TensorFlags
 from dmlpy.description.tensors import MINIMUM_BUFFER_ALIGNMENT, TensorDesc
 from dmlpy.devices.memory.binding import BoundTensor, hazards
 from dmlpy.dxdispatch.entries import SourceEntry
-from dmlpy.messages.naming import c_member, c_path, did_you_mean, plural
+from dmlpy.messages.naming import Count, c_member, c_path, did_you_mean, plural
 from dmlpy.messages.problems import MAX_REPORTED, Problem, truncate
 from dmlpy.validation.checking import lowest_level
 
@@ -258,7 +258,7 @@ def _range(
     if not bits and entry.element_offset:
         expected = "elementSizeInBytes beside elementOffset"
         why = (f"{entry.name!r} holds values of mixed types",)
-        return None, [Problem("bind.element_size", spelling, "without an element's size", expected, why)]
+        return None, [Problem("bind.element_size", spelling, Count("no element size"), expected, why)]
     offset, rest = divmod(entry.element_offset * bits, 8)
     if rest or offset % MINIMUM_BUFFER_ALIGNMENT:
         actual = f"{entry.name!r} from byte {offset}{'.5' if rest else ''} on"

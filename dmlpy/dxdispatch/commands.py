@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from dmlpy.dxdispatch.npy import MAX_DIMENSIONS
 from dmlpy.dxdispatch.onnx_dispatchables import OnnxDispatch
 from dmlpy.dxdispatch.pictures import IMAGE_SUFFIXES, IMAGE_TYPES
+from dmlpy.messages.naming import Count
 from dmlpy.messages.problems import DescError, Problem
 
 if TYPE_CHECKING:
@@ -94,7 +95,7 @@ MAX_EMPTY_ELEMENTS = 2**60 - 1
 def _check_fitting(dimensions: tuple[int, ...], resource: Resource, suffix: str) -> None:
     if len(dimensions) > MAX_DIMENSIONS:
         # The number of elements of too many sizes is not needed, and may have millions of digits.
-        problem = Problem("command.dimensions", "dimensions", f"{len(dimensions)} of them", f"at most {MAX_DIMENSIONS}")
+        problem = Problem("command.dimensions", "dimensions", Count(f"{len(dimensions)} sizes"), f"at most {MAX_DIMENSIONS}")
         raise DescError("command", [problem])
     problems = []
     actual = str(list(dimensions))

@@ -92,7 +92,7 @@ def _below(root: Path, name: str, member: str) -> Path:
         # Model files come from Windows too.
         return (root / name.replace("\\", "/")).resolve()
     except (OSError, ValueError, RuntimeError) as error:
-        raise refuse("file.name", member, brief(name), "the name of a file", brief(str(error))) from None
+        raise refuse("file.name", member, brief(name), "the name of a file", str(error)) from None
 
 
 def _status(path: Path, name: str, member: str) -> os.stat_result | None:

@@ -31,7 +31,7 @@ from dmlpy.dxdispatch.problem_collector import MAX_ENTRIES, ProblemCollector
 from dmlpy.dxdispatch.report import Finding, ModelError, Place, graph_finding
 from dmlpy.dxdispatch.resources import Resource, ResourceEntry, build
 from dmlpy.messages.json_positions import parts as parts_of
-from dmlpy.messages.naming import did_you_mean, nearest
+from dmlpy.messages.naming import Count, did_you_mean, nearest
 from dmlpy.messages.problems import DescError, Problem, only_errors, only_undocumented, truncate
 from dmlpy.validation.checking import LATEST
 
@@ -189,7 +189,7 @@ class _Loader(ProblemCollector):
             elif not isinstance(value, form):
                 problems.append(Problem("field.form", name, brief(value), words))
             elif len(read[name]) > MAX_ENTRIES:
-                problems.append(Problem("file.parts", name, f"{len(read[name])} of them", f"at most {MAX_ENTRIES}"))
+                problems.append(Problem("file.parts", name, Count(f"{len(read[name])} entries"), f"at most {MAX_ENTRIES}"))
         expected = f"one of {', '.join(_PARTS)}"
         self.warn(Place(), list(truncate(ignored_problem(key, expected, did_you_mean(key, _PARTS)) for key in unknown)))
         self.report(Place(), problems)

@@ -16,6 +16,7 @@ from dmlpy.messages import json_nesting
 from dmlpy.messages.json_nesting import MAX_NESTING, NestingError
 from dmlpy.messages.json_positions import Position, Positions
 from dmlpy.messages.json_text import STRING, without_comments
+from dmlpy.messages.naming import Count
 from dmlpy.messages.problems import MAX_REPORTED, Problem, and_more
 from dmlpy.system import files
 from dmlpy.system.other_formats import BEGINNING, foreign_format
@@ -126,7 +127,7 @@ def too_many_parts(count: int) -> Problem | None:
     """The problem of a file whose descs have too many objects and arrays; None if they can be checked."""
     if count <= MAX_DESC_PARTS:
         return None
-    actual, expected = f"descs of {count} objects and arrays", f"at most {MAX_DESC_PARTS}"
+    actual, expected = Count(f"descs of {count} objects and arrays"), f"at most {MAX_DESC_PARTS}"
     return Problem("file.parts", "file", actual, expected, remedy="check its descs in separate files")
 
 
@@ -168,7 +169,7 @@ def parse(text: str, path: Path | str = "text") -> Document:
 
     try:
         if _has_more_parts(text, MAX_PARTS):
-            raise _refuse(path, "json.parts", f"more than {MAX_PARTS} objects and arrays", f"at most {MAX_PARTS}")
+            raise _refuse(path, "json.parts", Count(f"more than {MAX_PARTS} objects and arrays"), f"at most {MAX_PARTS}")
         try:
             data = decoded(text)
         except json.JSONDecodeError:
@@ -186,13 +187,13 @@ def parse(text: str, path: Path | str = "text") -> Document:
         # All that is left: Python converts no integer of this many digits.
         most = sys.get_int_max_str_digits()
         number = re.search(rf"(?<!\d)\d{{{most + 1},}}+", text)
-        actual = "a number of too many digits" if number is None else f"a number of {len(number[0])} digits"
+        actual = Count("a number of too many digits" if number is None else f"a number of {len(number[0])} digits")
         position = None if number is None else Positions(text).at(number.start())
         raise _refuse(path, "json.number", actual, f"at most {most}", position=position) from None
     if not isinstance(data, dict):
         raise _refuse(path, "json.root", f"a JSON {_NAMES[type(data)]}", "an object: { ... }", position=Position(1, 1))
     if longest > MAX_KEY:
-        raise _refuse(path, "json.key", f"a key of {longest} characters", f"at most {MAX_KEY}")
+        raise _refuse(path, "json.key", Count(f"a key of {longest} characters"), f"at most {MAX_KEY}")
     return Document(Path(path), text, data, repeats)
 
 

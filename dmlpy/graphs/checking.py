@@ -18,7 +18,7 @@ from dmlpy.description.tensors import MAX_DIMENSION_COUNT, MAX_UINT32, TensorDes
 from dmlpy.graphs.declared import declared_problems
 from dmlpy.graphs.desc import GraphDesc
 from dmlpy.graphs.nodes import ConstantNode, InputEdge, IntermediateEdge, OperatorNode, OutputEdge
-from dmlpy.messages.naming import c_path, plural
+from dmlpy.messages.naming import Count, c_path, plural
 from dmlpy.messages.problems import MAX_PROBLEMS, DescError, Problem, truncate
 from dmlpy.validation.checking import LATEST, Level, check, is_valid, parse_level
 
@@ -281,7 +281,7 @@ class _Connections:
             yield Problem(
                 "graph.unfed",
                 self.path(end),
-                "without an edge",
+                Count("no edge"),
                 "one edge that feeds it",
                 (f"{label} is described but has no edge",),
                 remedy,
@@ -310,10 +310,10 @@ class _Connections:
         unwritten = (output for output in range(min(self.graph.output_count, MAX_UINT32)) if output not in self.written)
         labels = [self.graph.output_label(output) for output in islice(unwritten, _MOST_TOLD)]
         for label in labels:
-            yield Problem("graph.unwritten", "output_edges", f"without an edge to {label}", "one edge to it")
+            yield Problem("graph.unwritten", "output_edges", Count(f"no edge to {label}"), "one edge to it")
         more = self.graph.output_count - len(self.written) - len(labels)
         if more > 0:
-            yield Problem("graph.unwritten", "output_edges", f"without an edge to {more} more graph outputs", "one edge to each")
+            yield Problem("graph.unwritten", "output_edges", Count(f"no edge to {more} more graph outputs"), "one edge to each")
 
     @cached_property
     def followers(self) -> Mapping[int, Mapping[int, int]]:
@@ -407,7 +407,7 @@ def _unused_input_problems(graph: GraphDesc) -> Iterator[Problem]:
     for index in islice((index for index in range(min(graph.input_count, MAX_UINT32)) if index not in used), _MOST_TOLD):
         label = graph.input_label(index)
         expected, remedy = "an edge from each graph input", "leave the input out, or bind nothing to it"
-        yield Problem("graph.unused_input", "input_edges", f"without an edge from {label}", expected, (f"{label} feeds no node",), remedy)
+        yield Problem("graph.unused_input", "input_edges", Count(f"no edge from {label}"), expected, (f"{label} feeds no node",), remedy)
 
 
 def _cycle_problems(connections: _Connections) -> Iterator[Problem]:

@@ -166,7 +166,7 @@ class _Reading:
         self.outputs = self._names("graphOutputNames", 8)
         nodes = self.root.tables("nodes", 4)
         if len(nodes) > MAX_NODES:
-            raise _error("serialized.nodes", "nodes", f"{len(nodes)} of them", f"at most {MAX_NODES}")
+            raise _error("serialized.nodes", "nodes", Count(plural(len(nodes), "node")), f"at most {MAX_NODES}")
         for table in nodes:
             try:
                 self._read_node(table)

@@ -10,6 +10,7 @@ from dmlpy.compiler import compile as compile_graph
 from dmlpy.description.coercion import brief, entries
 from dmlpy.description.enums import ExecutionFlags
 from dmlpy.graphs.builder import GraphBuilder, Value
+from dmlpy.messages.naming import Count
 from dmlpy.messages.problems import DescError, Problem
 from dmlpy.x.producers import ConstantProducer, InputProducer, OperatorProducer, Producer, TensorOperand, TensorRef
 from dmlpy.x.source_locations import caller_location
@@ -141,7 +142,7 @@ def _inputs(needed: Iterable[Producer], given: Sequence[TensorOperand] | None) -
         if missing := [producer for producer in read if producer not in declared]:
             expected = "each input that the outputs need"
             raise DescError(
-                f"graph {caller_location()}", [Problem("expression.inputs", "inputs", f"without {missing[0].name!r}", expected)]
+                f"graph {caller_location()}", [Problem("expression.inputs", "inputs", Count(f"no {missing[0].name!r}"), expected)]
             )
         read = [producer for producer in declared if isinstance(producer, InputProducer)]
     known: dict[str, InputProducer] = {}

@@ -285,7 +285,7 @@ WRONG: dict[str, tuple[dict[str, Any], type[dml.DmlError], str]] = {
     "unequal chunks": (
         {LENGTHS: da.zeros((1, 1, 1, 11), chunks=(1, 1, 1, 5), dtype="uint32")},
         dml.DescError,
-        r"batch_size is input_tensor along axis 2: 3 chunks of \[4, 4, 3\]; sequence_lengths_tensor along axis 3: 3 chunks of \[5, 5, 1\]",
+        r"is cut differently: input_tensor along axis 2: 3 chunks of \[4, 4, 3\]; sequence_lengths_tensor .* 3: 3 chunks of \[5, 5, 1\]",
     ),
     "unequal lengths": ({LENGTHS: np.zeros((1, 1, 1, 12), np.uint32)}, dml.DescError, "expected the same chunks"),
     "unknown chunks": (
@@ -315,7 +315,7 @@ WRONG: dict[str, tuple[dict[str, Any], type[dml.DmlError], str]] = {
         {"axes": {"input_tensor": 3}, "weight_tensor": da.zeros((1, 2, 16, 3), chunks=(1, 2, 16, 1), dtype="float32")}
         | {"input_tensor": sequence(1, STEPS, 11, 1)},
         dml.DescError,
-        "output_sequence_tensor is without an axis for input_size",
+        "output_sequence_tensor has no axis for input_size",
     ),
     "a device": ({"device": "cdua"}, dml.DeviceError, "did you mean 'cuda'"),
     "a flag": ({"flags": "FAST"}, dml.DescError, "flags is 'FAST'"),

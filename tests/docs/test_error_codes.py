@@ -128,7 +128,7 @@ def test_the_page_of_every_operator_shows_mistakes() -> None:
 @pytest.mark.parametrize(
     ("code", "expected"),
     [
-        ("graph.unfed", "is without an edge, expected one edge that feeds it  [graph.unfed]"),
+        ("graph.unfed", "has no edge, expected one edge that feeds it  [graph.unfed]"),
         ("size.equal", "expected input_size = 8  [size.equal]"),
         ("onnx.file", "onnx.file: a file of an ONNX model that cannot be read"),
         pytest.param("", None, id="a rule of an operator"),

@@ -47,7 +47,7 @@ def test_text_is_json_with_comments_and_trailing_commas(tmp_path: Path, text: st
         ("[" * 100_000, "json.depth", "nested too deeply"),
         ('{"a": ' * 65 + "1" + "}" * 65, "json.depth", "nested too deeply, expected at most 64"),
         ("// deep\n" + "[" * 20_000, "json.depth", "nested too deeply"),
-        ('{"a": ' + "9" * 5000 + "}", "json.number", r"model\.json:1:7: file is a number of 5000 digits, expected at most 4300"),
+        ('{"a": ' + "9" * 5000 + "}", "json.number", r"model\.json:1:7: file has a number of 5000 digits, expected at most 4300"),
     ],
 )
 def test_syntax_errors_name_the_place(tmp_path: Path, text: str, code: str, message: str) -> None:

@@ -32,7 +32,7 @@ def test_all_problems_are_reported_at_once_in_the_order_of_the_struct() -> None:
     changes = [change for about, (change, *_) in RULES.items() if about in ("no nodes", "one name twice", "a count that no UINT holds")]
     problems = all_of(*changes)(network()).check()
     assert [problem.field for problem in problems] == ["output_count", "nodes", *["input_edges"] * 3, *["output_edges"] * 11, "input_names"]
-    assert problems[-2].found == "without an edge to 4294967286 more graph outputs"
+    assert problems[-2].found == "no edge to 4294967286 more graph outputs"
 
 
 def test_a_cycle_names_its_nodes() -> None:

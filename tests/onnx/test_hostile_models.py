@@ -138,7 +138,7 @@ REFUSED: list[tuple[str, Callable[[ModelProto], object], str, str]] = [
     ("no graph", lambda built: built.ClearField("graph"), "onnx.protobuf", "a model's graph"),
     ("bodies in bodies", _deep, "onnx.size", "bodies within each other"),
     ("a function that calls itself", _functions(("f", "g"), ("g", "f")), "onnx.function", "calls itself"),
-    ("functions that grow", _functions(*((f"f{n}", f"f{n + 1}") for n in range(12))), "onnx.limit", "nodes with those of functions"),
+    ("functions that grow", _functions(*((f"f{n}", f"f{n + 1}") for n in range(12))), "onnx.limit", "nodes, those of functions included"),
     (
         "a call of too many inputs",
         lambda built: _functions(("f", "Relu"))(built) or built.graph.node[-1].input.append("x"),

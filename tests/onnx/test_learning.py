@@ -183,7 +183,7 @@ def test_labels_are_texts() -> None:
         ("ZipMap", FLOATS, {"classlabels_int64s": [1, 2, 3]}, "[N, 3]: a score for each label"),
         ("ZipMap", FLOATS, {}, "classlabels_int64s"),
         ("LabelEncoder", TEXTS, {"keys_int64s": [1], "values_int64s": [1]}, "numbers, as the keys are"),
-        ("LabelEncoder", NUMBERS, {"keys_int64s": [1, 2], "values_int64s": [1]}, "values is 1 of them"),
+        ("LabelEncoder", NUMBERS, {"keys_int64s": [1, 2], "values_int64s": [1]}, "values has 1 value, expected 2"),
         ("LabelEncoder", NUMBERS, {"keys_int64s": [1]}, "one of values_strings"),
     ],
 )  # fmt: skip

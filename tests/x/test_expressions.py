@@ -275,7 +275,7 @@ def test_wrong_outputs_and_inputs_of_graphs() -> None:
         (lambda: x.graph({"y": np.ones(3)}), "y is an array of float64 [3], expected an expression"),
         (lambda: x.graph("y"), "outputs is 'y', expected an expression"),
         (lambda: x.graph(a + x.input("a", [3])), "two of the name 'a'"),
-        (lambda: x.graph(a, inputs=[x.input("b", [3])]), "without 'a'"),
+        (lambda: x.graph(a, inputs=[x.input("b", [3])]), "no 'a'"),
     ]
     for call, text in cases:
         with pytest.raises(dml.DescError) as caught:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from onnx import TensorProto, helper, numpy_helper
 
-from dmlpy.messages.naming import plural
+from dmlpy.messages.naming import Count, plural
 from dmlpy.onnx.domains.host_operators import register_host_operator
 from dmlpy.onnx.loading.schemas import LEARNING
 
@@ -63,7 +63,7 @@ def _table(node: Node) -> tuple[Array, Array, Any]:
         keys, values = (names, places) if _is_text(node) else (places, names)
         default = node.attribute("default_int64", -1) if _is_text(node) else node.attribute("default_string", "_Unused")
     if len(keys) != len(values):
-        raise node.refusal("onnx.invalid", "values", f"{len(values)} of them", f"{len(keys)}, one for each key")
+        raise node.refusal("onnx.invalid", "values", Count(plural(len(values), "value")), f"{len(keys)}, one for each key")
     return keys, values, default
 
 

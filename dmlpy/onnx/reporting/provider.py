@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dmlpy.messages.naming import listed
+from dmlpy.messages.naming import Count, listed, plural
 from dmlpy.messages.problems import Problem
 from dmlpy.onnx.loading.elements import element_name
 from dmlpy.onnx.reporting.provider_descs import desc_of, older_desc_of
@@ -175,7 +175,9 @@ def _alone(node: Node, kernel: Kernel) -> Iterator[Problem]:
                 "onnx.constant_input", node.input_label(index), f"{value.name!r}, which is computed", "an initializer", (), advice
             )
     if kernel.inputs is not None and len(node.inputs) != kernel.inputs:
-        yield Problem("onnx.graph", "inputs", f"{len(node.inputs)} of them", f"{kernel.inputs}", (), "write it as nodes of two inputs each")
+        yield Problem(
+            "onnx.graph", "inputs", Count(plural(len(node.inputs), "input")), f"{kernel.inputs}", (), "write it as nodes of two inputs each"
+        )
     labelled = [(node.input_label(index), value) for index, value in enumerate(node.inputs) if value is not None]
     labelled += [(f"output {index}", value) for index, value in enumerate(node.outputs) if value is not None]
     for label, value in labelled:
@@ -214,7 +216,7 @@ def _outputs(most: int, *left_out: int) -> Callable[[Node], Problem | None]:
     def asked(node: Node) -> Problem | None:
         wanted = [index for index in range(len(node.outputs)) if node.wants(index) and (index >= most or index in left_out)]
         return (
-            Problem("onnx.output", f"output {wanted[0]}", "asked for", "left out: the provider's kernel does not give it")
+            Problem("onnx.output", f"output {wanted[0]}", "used", "an unused output: the provider's kernel does not have it")
             if wanted
             else None
         )

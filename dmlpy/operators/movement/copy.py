@@ -162,7 +162,7 @@ def _lengths(parts: Sequence[TensorDesc], symbols: Sizes) -> list[int]:
 
 def _empty(name: str, tensors: Sequence[TensorDesc]) -> Iterable[Violation]:
     if not tensors:
-        yield Violation(name, "without a tensor", "at least one")
+        yield Violation(name, "empty", "at least one tensor")
 
 
 def _last_part(lengths: Sequence[int], whole: int) -> str | None:

@@ -196,7 +196,7 @@ RULES: dict[str, tuple[Change, str, str, list[str]]] = {
         fields(output_count=2, output_names=["y", "z"]),
         "graph.unwritten",
         "output_edges",
-        ["without an edge to graph output 1 'z'"],
+        ["no edge to graph output 1 'z'"],
     ),
     "a graph input that feeds nothing": (
         fields(input_count=4, input_names=["x", "mean", "variance", "mask"]),
