@@ -150,57 +150,62 @@ def row_products(isa: Isa, stored: Storage = "float32") -> Any:
         isa: the instruction set that it is compiled for.
         stored: the type of the elements of both.
     """
-    simd, lanes, own = simd_of(isa), isa.lanes, ir_load_store_of(stored, isa)
-    zero = ir.Constant(ir.VectorType(FLOAT, lanes), [0.0] * lanes)
 
     @intrinsic
     def multiply(matrix: Any, matrix_row: Any, terms: Any, factors: Any) -> Any:
         def generate(builder: Any, arguments: Any) -> Any:
-            matrix, matrix_row, terms, factors = arguments
-            rows = [builder.add(matrix, builder.mul(matrix_row, ADDRESS(row))) for row in range(lanes)]
-            before, head, body, tail, last, after = (
-                builder.block,
-                *(builder.append_basic_block(name) for name in ("head", "body", "tail", "last", "after")),
-            )
-            whole = builder.and_(terms, ADDRESS(-lanes))
-            end, left = builder.mul(whole, ADDRESS(own.size)), builder.sub(terms, whole)
-            builder.branch(head)
+            return _lane_sums(builder, _row_sums(builder, isa, stored, arguments))
 
-            builder.position_at_end(head)
-            offset, sums = builder.phi(ADDRESS), [builder.phi(zero.type) for _ in rows]
-            builder.cbranch(builder.icmp_signed("<", offset, end), body, tail)
-
-            builder.position_at_end(body)
-            factor = own.load(builder, builder.add(factors, offset))
-            values = [own.load(builder, builder.add(row, offset)) for row in rows]
-            added = [simd.fused(builder, value, factor, total) for value, total in zip(values, sums, strict=True)]
-            following = builder.add(offset, ADDRESS(lanes * own.size))
-            builder.branch(head)
-            for phi, first, next_value in zip([offset, *sums], [ADDRESS(0), *[zero] * lanes], [following, *added], strict=True):
-                phi.add_incoming(first, before)
-                phi.add_incoming(next_value, body)
-
-            builder.position_at_end(tail)
-            builder.cbranch(builder.icmp_signed(">", left, ADDRESS(0)), last, after)
-
-            builder.position_at_end(last)
-            factor = own.load_first(builder, builder.add(factors, end), left)
-            values = [own.load_first(builder, builder.add(row, end), left) for row in rows]
-            added = [simd.fused(builder, value, factor, total) for value, total in zip(values, sums, strict=True)]
-            builder.branch(after)
-
-            builder.position_at_end(after)
-            totals = []
-            for before_last, after_last in zip(sums, added, strict=True):
-                total = builder.phi(zero.type)
-                total.add_incoming(before_last, tail)
-                total.add_incoming(after_last, last)
-                totals.append(total)
-            return _lane_sums(builder, totals)
-
-        return simd.kind(*[types.int64] * 4), generate
+        return simd_of(isa).kind(*[types.int64] * 4), generate
 
     return multiply
+
+
+def _row_sums(builder: Any, isa: Isa, stored: Storage, arguments: Sequence[Any]) -> list[Any]:
+    """The code of `row_products` up to a vector of sums for each row, whose lanes are still to be added."""
+    simd, lanes, elements = simd_of(isa), isa.lanes, ir_load_store_of(stored, isa)
+    zero = ir.Constant(ir.VectorType(FLOAT, lanes), [0.0] * lanes)
+    matrix, matrix_row, terms, factors = arguments
+    rows = [builder.add(matrix, builder.mul(matrix_row, ADDRESS(row))) for row in range(lanes)]
+    before, head, body, tail, last, after = (
+        builder.block,
+        *(builder.append_basic_block(name) for name in ("head", "body", "tail", "last", "after")),
+    )
+    whole = builder.and_(terms, ADDRESS(-lanes))
+    end, left = builder.mul(whole, ADDRESS(elements.size)), builder.sub(terms, whole)
+    builder.branch(head)
+
+    builder.position_at_end(head)
+    offset, sums = builder.phi(ADDRESS), [builder.phi(zero.type) for _ in rows]
+    builder.cbranch(builder.icmp_signed("<", offset, end), body, tail)
+
+    builder.position_at_end(body)
+    factor = elements.load(builder, builder.add(factors, offset))
+    values = [elements.load(builder, builder.add(row, offset)) for row in rows]
+    added = [simd.fused(builder, value, factor, total) for value, total in zip(values, sums, strict=True)]
+    following = builder.add(offset, ADDRESS(lanes * elements.size))
+    builder.branch(head)
+    for phi, first, next_value in zip([offset, *sums], [ADDRESS(0), *[zero] * lanes], [following, *added], strict=True):
+        phi.add_incoming(first, before)
+        phi.add_incoming(next_value, body)
+
+    builder.position_at_end(tail)
+    builder.cbranch(builder.icmp_signed(">", left, ADDRESS(0)), last, after)
+
+    builder.position_at_end(last)
+    factor = elements.load_first(builder, builder.add(factors, end), left)
+    values = [elements.load_first(builder, builder.add(row, end), left) for row in rows]
+    added = [simd.fused(builder, value, factor, total) for value, total in zip(values, sums, strict=True)]
+    builder.branch(after)
+
+    builder.position_at_end(after)
+    totals = []
+    for before_last, after_last in zip(sums, added, strict=True):
+        total = builder.phi(zero.type)
+        total.add_incoming(before_last, tail)
+        total.add_incoming(after_last, last)
+        totals.append(total)
+    return totals
 
 
 def _lane_sums(builder: Any, vectors: Sequence[Any]) -> Any:

@@ -52,11 +52,11 @@ def input_tile_gather(stored: Storage, isa: Isa) -> Any:
     return called(_build_gather(stored, isa))
 
 
-def _build_gather(stored: Storage, isa: Isa) -> Callable[..., None]:
-    """The function that `input_tile_gather` compiles."""
+def _column_kernels(stored: Storage, isa: Isa) -> tuple[Any, Any]:
+    """The kernels `pad(p, target, first, last)` and `copy_columns(p, target, source, low, high)`, which write columns of a tile's row."""
     simd, load_store = simd_of(isa), load_store_of(stored, isa)
     store, store_some, all_of, every_second = simd.store, simd.store_some, simd.all_of, simd.every_second()
-    read, one, size, lanes, copy_row = load_store.load, load_store.load_one, load_store.size, isa.lanes, row_copy(stored, isa)
+    read, one, size, lanes = load_store.load, load_store.load_one, load_store.size, isa.lanes
 
     @jit
     def pad(p: Any, target: Any, first: Any, last: Any) -> None:
@@ -83,6 +83,14 @@ def _build_gather(stored: Storage, isa: Isa) -> Callable[..., None]:
                     store(target + column * FLOAT_BYTES, every_second(read(pair, lanes), read(pair + lanes * size, lanes)))
             for column in range(vectorized, high):
                 set_float(target + column * FLOAT_BYTES, one(source + column * step))
+
+    return pad, copy_columns
+
+
+def _build_gather(stored: Storage, isa: Isa) -> Callable[..., None]:
+    """The function that `input_tile_gather` compiles."""
+    size, copy_row = load_store_of(stored, isa).size, row_copy(stored, isa)
+    pad, copy_columns = _column_kernels(stored, isa)
 
     def gather(p: Any, input_tile: Any, source: Any, first_slice: Any, first_row: Any) -> None:
         begin = first_row * p.stride_y - p.pad_y
