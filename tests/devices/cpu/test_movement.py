@@ -58,6 +58,9 @@ DESCS: dict[str, Any] = {
     "repeated": lambda t: dml.ElementWiseIdentityDesc(
         input_tensor=tensor(t, 4, 5, 99, strides=(1, 0, 0)), output_tensor=tensor(t, 4, 5, 99)
     ),
+    "every second element": lambda t: dml.ElementWiseIdentityDesc(
+        input_tensor=tensor(t, 2, 3, 91, strides=(700, 190, 2)), output_tensor=tensor(t, 2, 3, 91, strides=(400, 100, 1))
+    ),
     "long": lambda t: dml.ElementWiseIdentityDesc(input_tensor=tensor(t, 70001, strides=(3,)), output_tensor=tensor(t, 70001)),
     "activation": lambda t: dml.ActivationIdentityDesc(input_tensor=tensor(t, 5, 9), output_tensor=tensor(t, 5, 9)),
     "same type": lambda t: dml.CastDesc(input_tensor=tensor(t, 5, 9), output_tensor=tensor(t, 5, 9)),

@@ -135,7 +135,7 @@ def for_each_block(copy_block: Any) -> TaskBody:
 
 def _strided(width: int, isa: Isa) -> Any:
     """The kernel that copies elements of a width: by vectors those that it transposes or doubles, others one by one."""
-    copy_one, double, side = element_copy(width), _doubling(width), _tile_side(width, isa)
+    copy_one, double, halve, side = element_copy(width), _doubling(width), _halving(width, isa), _tile_side(width, isa)
     copy_large_tiles, copy_small_tiles, small_side = _tiles(width, side), _tiles(width, _SMALL_SIDE), _SMALL_SIDE
 
     @called
@@ -167,6 +167,10 @@ def _strided(width: int, isa: Isa) -> Any:
             rows = 0
         if columns < _THIN and rows > columns:
             to_row, to_column, of_row, of_column, rows, columns = to_column, to_row, of_column, of_row, columns, rows
+        if to_column == width and of_column == 2 * width:
+            for row in range(rows):
+                halve(to + row * to_row, source + row * of_row, columns)
+            rows = 0
         strip = _STRIP if of_row == width else columns
         for first in range(0, columns, strip):
             copy_strip(to, to_row, to_column, source, of_row, of_column, rows, first, min(columns, first + strip))
@@ -249,6 +253,44 @@ def _doubling(width: int) -> Any:
             copy_one(to + (2 * at + 1) * width, source + at * width)
 
     return double
+
+
+def _halving(width: int, isa: Isa) -> Any:
+    """The kernel `halve(to, source, count)`, which copies every second element of a width."""
+    copy_one, many = element_copy(width), isa.lanes * FLOAT_BYTES // width
+    few = max(2, many // 4)
+    halve_many, halve_few = _halved(width, many), _halved(width, few)
+
+    @jit
+    def halve(to: Any, source: Any, count: Any) -> None:
+        last = count - 1  # what follows the last element is none of the source's
+        whole, most = last // many * many, last // few * few
+        for at in range(0, whole, many):
+            halve_many(to + at * width, source + 2 * at * width)
+        for at in range(whole, most, few):
+            halve_few(to + at * width, source + 2 * at * width)
+        for at in range(most, count):
+            copy_one(to + at * width, source + 2 * at * width)
+
+    return halve
+
+
+def _halved(width: int, lanes: int) -> Any:
+    """The intrinsic `halve(target, source)`, which writes a vector of every second element; it reads the one behind the last, too."""
+    kind = ir.VectorType(ir.IntType(8 * width), lanes)
+    even = ir.Constant(ir.VectorType(INDEX, lanes), list(range(0, 2 * lanes, 2)))
+
+    @intrinsic
+    def halve(target: Any, source: Any) -> Any:
+        def generate(builder: Any, arguments: Any) -> None:
+            to, of = arguments
+            places = (builder.inttoptr(builder.add(of, ADDRESS(lanes * width * part)), kind.as_pointer()) for part in range(2))
+            first, second = (builder.load(place, align=width) for place in places)
+            builder.store(builder.shuffle_vector(first, second, even), builder.inttoptr(to, kind.as_pointer()), align=width)
+
+        return types.void(types.int64, types.int64), generate
+
+    return halve
 
 
 def _converted_row(converted: _Convert, narrows: bool, isa: Isa) -> Any:
