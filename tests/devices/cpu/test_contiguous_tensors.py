@@ -130,22 +130,24 @@ def test_what_is_compiled() -> None:
     assert not isinstance(compiled_plan(bfloat16), ContiguousPlan)
 
 
-ROWS: dict[str, tuple[Any, str, tuple[int, ...], Any, Any, Any]] = {
+ROWS: dict[str, tuple[Any, ...]] = {
     "a row": (dml.ElementWiseAddDesc, "INT64", (4, 9, 67), None, None, (0, 0, 1)),
     "a column": (dml.ElementWiseSubtractDesc, "UINT32", (4, 9, 67), None, (9, 1, 0), None),
     "a number": (dml.ElementWiseMultiplyDesc, "INT32", (9001,), None, None, (0,)),
     "two numbers": (dml.ElementWiseLogicalOrDesc, "UINT8", (40, 66), None, (0, 0), (0, 0)),
     "gaps": (dml.ElementWiseLogicalLessThanDesc, "FLOAT16", (4, 9, 67), (700, 70, 1), (640, 71, 1), (0, 67, 1)),
     "another order": (dml.ElementWiseDivideDesc, "INT16", (67, 4, 9), (1, 67, 268), (1, 0, 67), (0, 1, 4)),
+    "gaps of one operand": (dml.ElementWiseAbsDesc, "INT8", (4, 9, 67), (700, 70, 1), (640, 71, 1)),
+    "one operand, a number for each row": (dml.ElementWiseLogicalNotDesc, "UINT8", (40, 66), None, (1, 0)),
     "short of a vector": (dml.ElementWiseMinDesc, "UINT64", (150, 17), None, None, (1, 0)),
 }
-"""The class, type and sizes, and the strides of the output and both inputs."""
+"""The class, type and sizes, and the strides of the output and the inputs."""
 
 
 def of_rows(name: str) -> Any:
     kind, own, sizes, *strides = ROWS[name]
     desc = desc_of(kind, own, sizes, strides[0])
-    named = zip(("a_tensor", "b_tensor"), strides[1:], strict=True)
+    named = zip(LARGE[kind][1], strides[1:], strict=True)
     return desc.replace(**{place: dml.TensorDesc(data_type=own, sizes=sizes, strides=steps) for place, steps in named})
 
 
@@ -154,7 +156,7 @@ def test_rows(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Operands that repeat elements, on one thread and on two; nothing is written between rows."""
     rng, desc = np.random.default_rng(6), of_rows(name)
     given = {}
-    for place in ("a_tensor", "b_tensor"):
+    for place in LARGE[type(desc)][1]:
         own = desc.tensors()[place]
         kept = tuple(1 if step == 0 else size for size, step in zip(own.sizes, own.element_strides, strict=True))
         given[place] = np.broadcast_to(elements(rng, ROWS[name][1], kept), own.sizes)

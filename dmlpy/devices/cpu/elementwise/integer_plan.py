@@ -315,11 +315,11 @@ class _Rows(PlanPart):
 
 
 class RowsPlan(PlanWithoutConstants):
-    """A function of two operands along rows, in which each is contiguous or repeats an element.
+    """A function of one or two operands along rows, in which each is contiguous or repeats an element.
 
     Args:
         function: the function.
-        places: the output, and the inputs in the kernel's order.
+        places: the output, and two inputs in the kernel's order; an only one is given twice.
         tensors: their descs.
         axes: the axes of their elements, outermost first.
     """
@@ -412,7 +412,13 @@ def _planned(
     if len(axes) == 1 and set(axes[0].strides) == {1}:
         limits = _limits(desc, descs[0]) if function is Function.CLIP else (0, 0)
         return None if function in _AS_FAST else ContiguousPlan(function, places, descs, limits)
-    return RowsPlan(function, places, descs, axes) if has_rows and len(places) > 2 else None
+    if not has_rows or function is Function.CLIP:
+        return None
+    if len(places) == 2:  # of one operand, which is then both
+        (*places, x), (*descs, own) = places, descs
+        places, descs = (*places, x, x), [*descs, own, own]
+        axes = merged(descs[0].sizes, [each.element_strides for each in descs])
+    return RowsPlan(function, places, descs, axes)
 
 
 def why_not_planned(desc: OperatorDesc) -> str | None:
