@@ -60,7 +60,7 @@ def test_indices_of_extremes_of_integers(data_type: str, monkeypatch: pytest.Mon
     for sizes, strides, axis in (((9, 5), None, 1), ((4, 3, 37), (333, 40, 1), 2), ((2, 301), None, 1), ((3, 19, 6), None, 1)):
         ends = np.array([limits.min, limits.max], dtype)
         for values in (
-            rng.integers(*ends, sizes, dtype, endpoint=True),
+            rng.integers(limits.min, limits.max, sizes, dtype, endpoint=True),
             rng.choice(ends, sizes),
         ):
             reduced = dml.TensorDesc(data_type="INT64", sizes=[1 if at == axis else size for at, size in enumerate(sizes)])

@@ -352,34 +352,29 @@ def build_contiguous(function: Function, source: str, target: str, isa: Isa) -> 
     return share_units(ContiguousParameters, run)
 
 
-def _row_step(function: Function, of: np.dtype[Any], to: np.dtype[Any], lanes: int) -> Any:
-    """The intrinsic `compute(y, a, b, steps)` on as many elements at addresses.
+def _row_step(function: Function, of: np.dtype[Any], to: np.dtype[Any], lanes: int, steps: int) -> Any:
+    """The intrinsic `compute(y, a, b)` on as many elements at addresses.
 
     `steps` has a bit for a and b, 1 and 2: whether their elements are contiguous, else one is repeated.
     """
     source, target = _type_of(of, lanes), _type_of(to, lanes)
 
     @intrinsic
-    def compute(y: Any, a: Any, b: Any, steps: Any) -> Any:
+    def compute(y: Any, a: Any, b: Any) -> Any:
         def generate(builder: Any, arguments: Any) -> None:
-            y, *operands, steps = arguments
+            y, *operands = arguments
             values = []
             for operand, address in enumerate(operands):
-                loaded, bit = allocated(builder, source), ir.IntType(64)(1 << operand)
-                with builder.if_else(builder.icmp_signed("!=", builder.and_(steps, bit), ir.IntType(64)(0))) as (row, one):
-                    with row:
-                        builder.store(builder.load(builder.inttoptr(address, source.as_pointer()), align=of.itemsize), loaded)
-                    with one:
-                        element = builder.load(builder.inttoptr(address, source.element.as_pointer()), align=of.itemsize)
-                        builder.store(repeated(builder, element, lanes), loaded)
-                value = builder.load(loaded)
+                is_row = steps >> operand & 1
+                value = builder.load(builder.inttoptr(address, (source if is_row else source.element).as_pointer()), align=of.itemsize)
+                value = value if is_row else repeated(builder, value, lanes)
                 values.append(floats_of_halves(builder, value) if of == np.float16 else value)
             result = _result(builder, function, of, values[0], values[1], ())
             if result.type != target:  # a mask
                 result = builder.zext(result, target)
             builder.store(result, builder.inttoptr(y, target.as_pointer()), align=to.itemsize)
 
-        return types.void(*[types.int64] * 4), generate
+        return types.void(*[types.int64] * 3), generate
 
     return compute
 
@@ -389,7 +384,8 @@ def build_rows(function: Function, source: str, target: str, isa: Isa) -> TaskBo
     of, to = np.dtype(source), np.dtype(target)
     of_size, to_size = of.itemsize, to.itemsize
     lanes = isa.lanes * FLOAT_BYTES // max(of_size, to_size)
-    many, one = _row_step(function, of, to, lanes), _row_step(function, of, to, 1)
+    one = _row_step(function, of, to, 1, 3)
+    of_first, of_second, of_both = (_row_step(function, of, to, lanes, steps) for steps in (1, 2, 3))
 
     @jit
     def run(p: RowParameters, first: Any, last: Any, state: Any) -> None:
@@ -399,10 +395,19 @@ def build_rows(function: Function, source: str, target: str, isa: Isa) -> TaskBo
             y, a, b = unit_addresses(p.axes, p.table, number // split, p.y, p.a, p.b)
             begin, end = size * (number % split) // split, size * (number % split + 1) // split
             whole = begin + (end - begin) // lanes * lanes
-            for at in range(begin, whole, lanes):
-                many(y + at * to_size, a + at * of_a, b + at * of_b, steps)
+            if steps == 3:
+                for at in range(begin, whole, lanes):
+                    of_both(y + at * to_size, a + at * of_size, b + at * of_size)
+            elif steps == 1:
+                for at in range(begin, whole, lanes):
+                    of_first(y + at * to_size, a + at * of_size, b)
+            elif steps == 2:
+                for at in range(begin, whole, lanes):
+                    of_second(y + at * to_size, a, b + at * of_size)
+            else:  # one result is repeated
+                whole = begin
             for at in range(whole, end):
-                one(y + at * to_size, a + at * of_a, b + at * of_b, steps)
+                one(y + at * to_size, a + at * of_a, b + at * of_b)
 
     return share_units(RowParameters, run)
 

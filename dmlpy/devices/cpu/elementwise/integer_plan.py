@@ -415,8 +415,7 @@ def _planned(
     if not has_rows or function is Function.CLIP:
         return None
     if len(places) == 2:  # of one operand, which is then both
-        (*places, x), (*descs, own) = places, descs
-        places, descs = (*places, x, x), [*descs, own, own]
+        places, descs = (*places, places[-1]), [*descs, descs[-1]]
         axes = merged(descs[0].sizes, [each.element_strides for each in descs])
     return RowsPlan(function, places, descs, axes)
 
