@@ -124,6 +124,7 @@ class _Chains:
         join: Callable[[NodeProto, _Quantized], NodeProto | None] | None = {
             **dict.fromkeys(_MOVES, self._move),
             "MaxPool": self._maximum,
+            "GlobalAveragePool": self._mean,
             "Conv": self._convolution,
             "MatMul": self._product,
             "Gemm": self._gemm,
@@ -152,6 +153,13 @@ class _Chains:
         if x is None or not x.scale.reshape(-1)[0] > 0 or any(core.output[1:]) or self.model.opsets.get("", 0) < _POOLS_BYTES:
             return None
         return self._move(core, result)
+
+    def _mean(self, core: NodeProto, result: _Quantized) -> NodeProto | None:
+        """QLinearGlobalAveragePool."""
+        x = self._operand(core, 0)
+        if x is None or x.scale.size != 1 or x.element != result.element:
+            return None
+        return helper.make_node("QLinearGlobalAveragePool", [*x.names, *result.names[1:]], [], domain=MICROSOFT)
 
     def _convolution(self, core: NodeProto, result: _Quantized) -> NodeProto | None:
         """QLinearConv."""
