@@ -28,7 +28,7 @@ def numpy_type() -> np.dtype[Any]:
 
 def is_float(dtype: np.dtype[Any]) -> bool:
     """Whether NumPy's elements are floating-point numbers: the kind of those of BFLOAT16 is that of bytes without a meaning."""
-    return dtype.kind == "f" or dtype.name == "bfloat16"
+    return dtype.kind == "f" or (dtype.kind == "V" and dtype.name == "bfloat16")  # NumPy puts a name together each time
 
 
 def type_expression(dtype: np.dtype[Any]) -> str:

@@ -81,7 +81,7 @@ def unpack_int4(packed: Any, data_type: Any, sizes: Sequence[int]) -> Array:
 
 def int4_type(dtype: np.dtype[Any]) -> DataType | None:
     """The 4-bit type whose elements an array of `ml_dtypes` holds, a byte each; None for all other types."""
-    return _NAMES.get(dtype.name) if dtype.itemsize == 1 else None
+    return _NAMES.get(dtype.name) if dtype.itemsize == 1 and dtype.kind == "V" else None  # NumPy puts a name together each time
 
 
 def pack_tensor(values: Array, tensor: TensorDesc) -> Array:

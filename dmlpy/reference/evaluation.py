@@ -106,11 +106,12 @@ class Definition:
         )
         self._types = {slot.place: _computed_type(tensor, dtype) for slot, tensor in slots}
         self._absent = _absent(desc)
+        self._described = _described(self._computed)
 
     def results(self, given: dict[str, Any]) -> dict[str, Any]:
         """The outputs by field name, of inputs as a definition takes them."""
         with np.errstate(all="ignore"):
-            return _outputs(self._computed, self._function(self._computed, given), self.dtype)
+            return _outputs(self._described, self._function(self._computed, given), self.dtype)
 
     def of_arrays(self, values: Mapping[str, Array]) -> dict[str, Any]:
         """The outputs by field name, of arrays by place that have the described sizes and types, or are floats of any precision."""
@@ -219,10 +220,14 @@ def _array(place: str, tensor: TensorDesc, value: Any) -> tuple[Array, list[Prob
 # outputs
 
 
-def _outputs(desc: OperatorDesc, results: Any, wide: np.dtype[Any]) -> dict[str, Any]:
+def _described(desc: OperatorDesc) -> dict[str, Any]:
+    """The tensors of the described outputs by field name."""
+    tensors = {field.name: getattr(desc, field.name) for field in desc.outputs()}
+    return {name: own for name, own in tensors.items() if own is not None}
+
+
+def _outputs(described: Mapping[str, Any], results: Any, wide: np.dtype[Any]) -> dict[str, Any]:
     """The described outputs by field name, from a definition's results."""
-    described = {field.name: getattr(desc, field.name) for field in desc.outputs()}
-    described = {name: tensors for name, tensors in described.items() if tensors is not None}
     if not isinstance(results, Mapping):
         results = {next(iter(described)): results}
     outputs: dict[str, Any] = {}

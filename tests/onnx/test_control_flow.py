@@ -13,6 +13,7 @@ from onnx.helper import make_node
 
 import dmlpy as dml
 from dmlpy import onnx
+from dmlpy.onnx.runtime.compile_context import CompileContext
 from tests.support.onnx.models import Array, model
 
 X = np.random.default_rng(1).standard_normal((3, 4)).astype(np.float32)
@@ -331,6 +332,19 @@ def test_a_loop_without_iterations_gives_rows_of_the_sizes_that_one_would_give()
         assert result["rows"].shape == sizes
         assert result["rows"].dtype == np.float32
         assert result["last"].shape == (3, 4 + 4 * turns)
+
+
+def test_a_loop_of_no_iterations_infers_its_rows_once_for_each_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    """0.9 ms a call, where the model does not say how long they are."""
+    inferred, infer = [], CompileContext.infer_values
+    monkeypatch.setattr(CompileContext, "infer_values", lambda *given: inferred.append(1) or infer(*given))
+    nodes = [*GOES_ON, make_node("Concat", ["s_in", "x"], ["s_out"], axis=0), make_node("Neg", ["s_out"], ["row"])]
+    inner = body(nodes, ["i", "c_in", "s_in"], ["c_out", "s_out", "row"], {"i": TensorProto.INT64, "c_in": 9, "c_out": 9}, ["m"])
+    loop = make_node("Loop", ["turns", "", "x"], ["last", "rows"], body=inner)
+    compiled = onnx.load(model([loop], {"x": ["n"], "turns": []}, ["last", "rows"], types={"turns": TensorProto.INT64})).compile("numpy")
+    for size in (2, 3, 2, 3, 2):
+        assert compiled({"x": X[0, :size], "turns": np.asarray(0)})["rows"].shape == (0, 2 * size)
+    assert len(inferred) == 2
 
 
 def test_rows_of_a_loop_are_of_the_same_sizes() -> None:

@@ -22,7 +22,7 @@ from dmlpy.onnx.loading.stored_weights import held_elements
 from dmlpy.onnx.loading.values import Value
 from dmlpy.onnx.lowering import constant_folding, control_flow, functions, host_evaluation, sequences, sized_constants, subgraphs
 from dmlpy.onnx.lowering.declared_values import declared_size_problems, declared_type_problems
-from dmlpy.onnx.lowering.node_evaluation import Float64Program, evaluate_program, is_float64_only
+from dmlpy.onnx.lowering.node_evaluation import Float64Program, are_float64_only, evaluate_program, has_types
 from dmlpy.onnx.lowering.node_lowering import lower_node
 from dmlpy.onnx.lowering.node_records import NodeRecord
 from dmlpy.onnx.lowering.passed_values import uncopied_values
@@ -349,7 +349,7 @@ class Lowering:
             return evaluate_program(program, arrays)
         wide = (
             SingleNodeLowering.program(self.model, node.proto, opsets, arrays, self.budget, wide=True)
-            if is_float64_only(node.proto, arrays)
+            if not has_types(node.proto) and are_float64_only(arrays.values())
             else None
         )
         computed = Float64Program.of(wide)

@@ -16,7 +16,7 @@ from dmlpy.onnx.lowering.programs import GraphPart
 from dmlpy.onnx.lowering.stages import to_elements, to_tensor
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from onnx import NodeProto
 
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     _Held: TypeAlias = "Array | tuple[Value, Array]"
     """An array with ONNX's type and sizes, or a tensor that a graph computed, with its value."""
 
+_FLOAT64 = {np.dtype(np.float64)}
 _TYPES_IN = frozenset({"to", "dtype", "output_dtype", "stash_type"})
 """Attributes that are a type."""
 
@@ -70,7 +71,13 @@ class Float64Program:
         parts = [part for part in program.parts if isinstance(part, GraphPart)]
         assert len(parts) == len(program.parts)
         self._parts = [
-            (part, GraphDefinition(part.graph), {name: _bits(array) for name, array in all_elements(part.owned).items()}) for part in parts
+            (
+                [(name, value.tensor_sizes) for name, value in part.reads.items()],
+                GraphDefinition(part.graph),
+                {name: _bits(array) for name, array in all_elements(part.owned).items()},
+                [*part.writes.items()],
+            )
+            for part in parts
         ]
 
     @classmethod
@@ -82,10 +89,10 @@ class Float64Program:
     def __call__(self, arrays: Mapping[str, Array]) -> dict[str, Array]:
         """The outputs by name."""
         values = dict(arrays)
-        for part, compute, owned in self._parts:
-            given = {name: _bits(values[name]).reshape(value.tensor_sizes) for name, value in part.reads.items()}
+        for reads, compute, owned, writes in self._parts:
+            given = {name: _bits(values[name]).reshape(sizes) for name, sizes in reads}
             found = compute(given | owned)
-            values.update({name: _widen(value, found[name]) for name, value in part.writes.items()})
+            values.update({name: _widen(value, found[name]) for name, value in writes})
         return {name: values[value.name] if value.array is None else _as_float64(value.array) for name, value in self._outputs.items()}
 
 
@@ -93,11 +100,14 @@ def _as_float64(array: Array) -> Array:
     return array.astype(np.float64) if array.dtype == np.float32 else array
 
 
-def is_float64_only(proto: NodeProto, arrays: Mapping[str, Array]) -> bool:
-    """Whether all floating-point tensors of a node are FLOAT64, and no attribute is another type."""
-    floats = {array.dtype for array in arrays.values() if is_float(array.dtype)}
-    named = any(item.name in _TYPES_IN or item.type == AttributeProto.TENSOR for item in proto.attribute)
-    return floats == {np.dtype(np.float64)} and not named
+def has_types(proto: NodeProto) -> bool:
+    """Whether an attribute of a node is a type, or a tensor of one."""
+    return any(item.name in _TYPES_IN or item.type == AttributeProto.TENSOR for item in proto.attribute)
+
+
+def are_float64_only(arrays: Iterable[Array]) -> bool:
+    """Whether there are floating-point tensors, all FLOAT64."""
+    return {array.dtype for array in arrays if is_float(array.dtype)} == _FLOAT64
 
 
 def _bits(array: Array) -> Array:

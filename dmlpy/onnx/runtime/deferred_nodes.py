@@ -168,7 +168,7 @@ class DeferredNodes:
 
     def _prepared(self, given: Mapping[str, Any], to_host: Callable[[Any], Any]) -> Runnable:
         """The program for these inputs, compiled if it is not there."""
-        sizes = self, tuple(map(_form_of, given.values()))
+        sizes = self, tuple(map(form_of, given.values()))
         compiled: dict[str, set[bytes]] = self._cache.get((DeferredNodes, *sizes)) or {}
         for changing in (set[str](), self._changing(compiled)):
             run: Runnable | None = self._cache.get((*sizes, self._elements(given, to_host, changing)))
@@ -246,7 +246,7 @@ def value_from_array(name: str, held: Any, declared: Value) -> Value:
     return Value(name, element_of_dtype(np.dtype(held.dtype)), tuple(held.shape))
 
 
-def _form_of(held: Any) -> Hashable:
+def form_of(held: Any) -> Hashable:
     """The properties of an input that nodes are compiled for, apart from its elements."""
     if isinstance(held, list | dict) or held is None:
         return str(len(held)) if isinstance(held, list) else type(held).__name__

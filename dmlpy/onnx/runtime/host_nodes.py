@@ -12,7 +12,7 @@ from dmlpy.onnx.domains.host_operators import compute_node as computed_by_domain
 from dmlpy.onnx.domains.host_operators import find_host_operator
 from dmlpy.onnx.lowering.host_evaluation import HostProgram, is_supported
 from dmlpy.onnx.lowering.model_lowering import SingleNodeLowering
-from dmlpy.onnx.lowering.node_evaluation import Float64Program, evaluate_program, is_float64_only
+from dmlpy.onnx.lowering.node_evaluation import Float64Program, are_float64_only, evaluate_program, has_types
 from dmlpy.onnx.nodes.unexpected_errors import report_unexpected
 from dmlpy.onnx.runtime.host_sequences import SEQUENCES
 from dmlpy.system import forks
@@ -114,11 +114,12 @@ def _get_element(node: HostNode, values: dict[str, Any]) -> None:
 
 def _require_elements(node: HostNode, values: dict[str, Any]) -> None:
     """Rejects optionals that hold nothing, for a node that reads what they hold."""
+    if all(values[name] is not None for name in node.proto.input if name):
+        return
     expected = "an optional that holds something: OptionalHasElement says whether it does"
     places = [(index, name) for index, name in enumerate(node.proto.input) if name and values[name] is None]
     problems = [Problem("onnx.host", f"{node.proto.name}.input {index}", f"{name!r}, None", expected) for index, name in places]
-    if problems:
-        raise DeviceError("the host", problems)
+    raise DeviceError("the host", problems)
 
 
 _PASSING = {"Identity": _pass, "Optional": _pass, "OptionalGetElement": _get_element, "OptionalHasElement": _has_element}
@@ -141,13 +142,16 @@ class _Operators:
     def __init__(self, node: HostNode, context: CompileContext) -> None:
         self._node = node
         self._context = context
+        self._has_types = has_types(node.proto)
         self._programs: dict[tuple[object, ...], Float64Program | None] = {}
         self._lock = forks.lock()
 
     def __call__(self, given: dict[str, Any]) -> dict[str, Any] | None:
         """The node's outputs by name; None if it was lowered."""
-        wide = is_float64_only(self._node.proto, given) if all(isinstance(array, np.ndarray) for array in given.values()) else None
-        if wide is None or (not wide and self._context.level >= LATEST):
+        if not all(isinstance(array, np.ndarray) for array in given.values()):
+            return None
+        wide = not self._has_types and are_float64_only(given.values())
+        if not wide and self._context.level >= LATEST:
             return None
         if wide:
             prepared = self._wide_program(given)
@@ -167,9 +171,10 @@ class _Operators:
                 if array.size > _MOST_KNOWN:
                     return Float64Program.of(self._lowered(given, wide=True))
                 key.append(array.tobytes())
+        form = tuple(key)
         with self._lock:
-            if tuple(key) not in self._programs:
+            if form not in self._programs:
                 if len(self._programs) >= _MOST_PROGRAMS:
                     del self._programs[next(iter(self._programs))]
-                self._programs[tuple(key)] = Float64Program.of(self._lowered(given, wide=True))
-            return self._programs[tuple(key)]
+                self._programs[form] = Float64Program.of(self._lowered(given, wide=True))
+            return self._programs[form]

@@ -12,8 +12,10 @@ from onnx import TensorProto, helper
 from dmlpy.messages.naming import listed
 from dmlpy.messages.problems import DeviceError, Problem
 from dmlpy.onnx.loading.elements import dtype_of
-from dmlpy.onnx.loading.values import value_from_proto
+from dmlpy.onnx.loading.values import Value, value_from_proto
 from dmlpy.onnx.lowering import subgraphs
+from dmlpy.onnx.lowering.cache import WAITING_BYTES
+from dmlpy.onnx.runtime.deferred_nodes import form_of
 from dmlpy.onnx.runtime.loop_iterations import LoopFlow
 
 if TYPE_CHECKING:
@@ -181,11 +183,22 @@ class LoopRun:
             return np.ascontiguousarray(np.moveaxis(rows[::-1] if turned else rows, 0, axis))
         row = value_from_proto(item.name, item.type)
         if row.element is None or not row.is_static:
-            values = {name: held for name, held in self._values(first, around).items() if name in self._reads}
-            row = self._context.infer_values(self._take, self._reads, values, [item.name]).get(item.name, row)
+            row = self._inferred_row(item.name, first, around) or row
         sizes = [size if isinstance(size, int) else 0 for size in row.sizes or ()]
         sizes.insert(axis if axis >= 0 else axis + len(sizes) + 1, 0)
         return np.empty(sizes, dtype_of(row.element or TensorProto.FLOAT))
+
+    def _inferred_row(self, name: str, first: Sequence[Any], around: Mapping[str, Any]) -> Value | None:
+        """The type and sizes of an output of the body, kept for the types and sizes of what the first iteration would read."""
+        values = {own: held for own, held in self._values(first, around).items() if own in self._reads}
+        key = LoopRun, self, name, tuple((own, form_of(held)) for own, held in values.items())
+        row: Value | None = self._context.cache.get(key)
+        if row is None:
+            found = self._context.infer_values(self._take, self._reads, values, [name]).get(name)
+            if found is not None:
+                row = Value(name, found.element, found.sizes)
+                self._context.cache.put(key, row, WAITING_BYTES)
+        return row
 
     def _append(self, rows: Sequence[list[Array]], outputs: Sequence[Any]) -> None:
         """Appends what an iteration gives to the blocks of rows."""
