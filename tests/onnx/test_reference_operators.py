@@ -10,7 +10,8 @@ import pytest
 from onnx.helper import make_node
 
 import dmlpy as dml
-from dmlpy.onnx.lowering.host_evaluation import HostProgram
+from dmlpy.onnx.lowering import host_evaluation
+from dmlpy.onnx.lowering.host_evaluation import HostProgram, evaluate_node
 from tests.support.onnx.models import Array
 
 
@@ -120,3 +121,19 @@ def test_scattered_elements_are_combined_in_order(reduction: str) -> None:
 def test_texts_change_to_no_unknown_case() -> None:
     with pytest.raises(dml.DmlError, match="case_change_action is 'lower', expected one of NONE, LOWER, UPPER"):
         run("StringNormalizer", [np.array(["A"], object)], case_change_action="lower")
+
+
+def test_nodes_that_differ_in_names_alone_share_a_program() -> None:
+    """Exported models have hundreds of them."""
+    numbers = {name: np.arange(3) + place for place, name in enumerate("abcde")}
+    before = host_evaluation._shared_program.cache_info().misses
+    found = {
+        names: evaluate_node(make_node("Mod", [*names], ["y"], name=names, fmod=0), {"": 18}, {name: numbers[name] for name in names})["y"]
+        for names in ("ab", "cd", "dc", "ee")
+    }
+    assert {names: array.tolist() for names, array in found.items()} == {
+        names: (numbers[names[0]] % numbers[names[1]]).tolist() for names in found
+    }
+    assert host_evaluation._shared_program.cache_info().misses - before <= 2  # of two inputs, and of one twice
+    with pytest.raises(dml.DeviceError, match=r"wrong is ValueError.*\n *inputs: 'a' int64 \[3\], 'b' int64 \[3\]"):
+        evaluate_node(make_node("Reshape", ["a", "b"], ["y"], name="wrong"), {"": 18}, {name: numbers[name] for name in "ab"})

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import warnings
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from onnx import helper
+from onnx import NodeProto, helper
 
 from dmlpy.messages.naming import listed
 from dmlpy.messages.problems import DeviceError, Problem
@@ -20,7 +20,7 @@ from dmlpy.system import forks
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from onnx import ModelProto, NodeProto
+    from onnx import ModelProto
     from onnx.reference import ReferenceEvaluator
 
     from dmlpy.onnx.loading.values import Array
@@ -144,6 +144,30 @@ def _as_array(value: Any) -> Any:
 
 
 def evaluate_node(node: NodeProto, opsets: Mapping[str, int], arrays: Mapping[str, Array]) -> dict[str, Array]:
-    """The outputs of one node whose inputs are known, by name."""
+    """The outputs of one node whose inputs are known, by name.
+
+    Models repeat the arithmetic of their shapes hundreds of times: nodes that differ in names alone share a program.
+    """
     wanted = [name for name in node.output if name]
-    return HostProgram([node], opsets, list(arrays), wanted)(arrays)
+    small = all(item.ByteSize() <= _MOST_SHARED_BYTES for item in node.attribute)
+    if not small or node.op_type not in _QUICK or node.domain or "" not in opsets:
+        return HostProgram([node], opsets, list(arrays), wanted)(arrays)
+    places = {name: f"i{place}" for place, name in enumerate(dict.fromkeys(node.input)) if name}
+    form = NodeProto(op_type=node.op_type, input=[places.get(name, "") for name in node.input], attribute=node.attribute)
+    form.output.extend(f"o{place}" if name else "" for place, name in enumerate(node.output))
+    try:
+        found = _shared_program(form.SerializeToString(deterministic=True), opsets[""])({places[name]: arrays[name] for name in places})
+    except DeviceError:  # it says which node it is of
+        return HostProgram([node], opsets, list(arrays), wanted)(arrays)
+    return dict(zip(wanted, found.values(), strict=True))
+
+
+_MOST_SHARED_BYTES = 256
+"""The bytes of an attribute, at most, of nodes that share programs."""
+
+
+@lru_cache(512)
+def _shared_program(form: bytes, opset: int) -> HostProgram:
+    """The program of a node of ONNX's domain, serialized."""
+    node = NodeProto.FromString(form)
+    return HostProgram([node], {"": opset}, [*dict.fromkeys(filter(None, node.input))], [name for name in node.output if name])
