@@ -188,7 +188,7 @@ def listed(*nodes: Any, outputs: Sequence[str]) -> onnx.CompiledModel:
     """A model of nodes that read what they name: a sequence of floats `s`, an optional `o`, floats `x`, an integer `i`."""
     types = {"i": TensorProto.INT64, "i2": TensorProto.INT64, "h": TensorProto.BOOL}
     read = {name for node in nodes for name in node.input}
-    sizes = {"i": [], "x": ["n", 3]}
+    sizes: dict[str, list[int | str]] = {"i": [], "x": ["n", 3]}
     built = model(nodes, {name: sizes[name] for name in sizes if name in read}, outputs, types=types)
     if "s" in read:
         built.graph.input.append(make_tensor_sequence_value_info("s", TensorProto.FLOAT, None))
