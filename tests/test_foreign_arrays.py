@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Callable
 from typing import Any
 
@@ -58,13 +59,17 @@ class NoInterface:
 
 
 class PageLocked:
-    """An array in page-locked memory of the host, as PyTorch's pinned tensors are."""
+    """An array in page-locked memory of the host, as PyTorch's pinned tensors are; of DLPack before version 1."""
 
     def __init__(self, array: Any, kind: int) -> None:
         self._array, self._kind = array, kind
 
-    def __dlpack__(self, **asked: Any) -> Any:
-        return self._array.__dlpack__(**asked)
+    def __dlpack__(self, **_: Any) -> Any:
+        capsule = self._array.__dlpack__()
+        pointer_of = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(("PyCapsule_GetPointer", ctypes.pythonapi))
+        after_data = (pointer_of(capsule, b"dltensor") or 0) + ctypes.sizeof(ctypes.c_void_p)
+        ctypes.c_int32.from_address(after_data).value = self._kind
+        return capsule
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return self._kind, 0

@@ -1,6 +1,6 @@
 """Attributes of few values: words, flags and permutations. They are compared with those that ONNX defines, whatever is known of the inputs.
 
-Every row is of an attribute whose other values ONNX Runtime refuses, mostly when it loads the model; it takes empty texts for some defaults.
+Every row is of an attribute whose other values ONNX Runtime refuses, mostly when it loads the model. Some it takes empty.
 """
 
 from __future__ import annotations
