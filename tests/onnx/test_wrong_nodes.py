@@ -306,6 +306,14 @@ ROWS = {
     "no such order": Row(
         "MaxPool", (normal(1, 1, 3),), ("storage_order is 2, expected one of [0, 1]",), {"kernel_shape": [2], "storage_order": 2}
     ),
+    "neither remainder": Row("Mod", (normal(2, 3), normal(2, 3)), ("fmod is 2, expected one of [0, 1]",), {"fmod": 2}),
+    "no such policy": Row(
+        "Resize",
+        (normal(1, 3), None, ones(2)),
+        ("keep_aspect_ratio_policy is 'keep'", "not_larger"),
+        {"keep_aspect_ratio_policy": "keep"},
+        opset=18,
+    ),
     "no such rounding": Row("Resize", (normal(1, 3), None, ones(2)), ("nearest_mode is 'round'", "floor"), {"nearest_mode": "round"}),
     "no such interpolation": Row("Resize", (normal(1, 3), None, ones(2)), ("mode is 'bilinear'", "linear"), {"mode": "bilinear"}),
     "no such coordinates": Row(

@@ -33,10 +33,12 @@ _ALLOWED: dict[str, dict[str, tuple[Any, ...]]] = {
     "GridSample": {"padding_mode": ("zeros", "border", "reflection")},
     "Multinomial": {"dtype": (TensorProto.INT32, TensorProto.INT64)},
     "MaxPool": {"storage_order": _FLAG},
+    "Mod": {"fmod": _FLAG},
     "Resize": {
         "mode": ("nearest", "linear", "cubic"),
         "nearest_mode": ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil"),
         "coordinate_transformation_mode": _COORDINATES,
+        "keep_aspect_ratio_policy": ("stretch", "not_larger", "not_smaller"),
     },
     "TensorScatter": {"mode": ("linear", "circular")},
 }
