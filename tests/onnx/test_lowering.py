@@ -300,6 +300,14 @@ ROWS = [
         14,
         expected=[np.stack([np.tanh(np.float32([1, 2, 3])), np.float32([1, 2, 3])], 1).reshape(3, 2, 1, 1)],
     ),
+    # ONNX's default has two for one direction, too; the first is used, as in ONNX Runtime 1.32.0.
+    Row(
+        "RNN",
+        [np.float32([1, -2, 3]).reshape(3, 1, 1), np.ones((1, 1, 1), np.float32), np.zeros((1, 1, 1), np.float32)],
+        {"hidden_size": 1, "activations": ["Relu", "Tanh"]},
+        14,
+        expected=[np.float32([1, 0, 3]).reshape(3, 1, 1, 1)],
+    ),
     # A clip of 0 leaves nothing, and a negative one clips nothing, as in ONNX Runtime 1.32.0.
     *[
         Row(

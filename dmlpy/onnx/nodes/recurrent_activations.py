@@ -11,12 +11,18 @@ if TYPE_CHECKING:
     from dmlpy.operators.activation import ActivationDesc
 
 
+_DEFAULT = 2
+"""The activations of ONNX's default for RNN, of both directions: where a node with one direction states them, the first is its own."""
+
+
 def parse_activations(node: Node, cell: str, directions: int) -> list[ActivationDesc]:
     """The activations of all directions of an RNN, GRU or LSTM; their names are those of ONNX in any case."""
     from dmlpy.operators.recurrent.onnx_names import ONNX_ACTIVATIONS, ONNX_DEFAULTS, onnx_activations  # imports all activations
 
     spelled = {name.lower(): name for name in ONNX_ACTIVATIONS}
     given = node.attributes.get("activations") or ONNX_DEFAULTS[cell] * directions
+    if cell == "RNN" and directions == 1:
+        given = given[:1] if len(given) == _DEFAULT else given
     if any(name.lower() not in spelled for name in given):
         raise node.invalid("activations", *ONNX_ACTIVATIONS)
     if len(given) != (wanted := len(ONNX_DEFAULTS[cell]) * directions):
