@@ -159,8 +159,8 @@ def build_convolution(output: Output, isa: ByteIsa) -> TaskBody:
         return sums, quad_of_padding(p), -1
 
     @jit
-    def convolve(p: ByteConvolutionParameters, tile: Any, own: Any) -> Any:
-        scratch, padding, gathered = own
+    def convolve(p: ByteConvolutionParameters, tile: Any, state: Any) -> Any:
+        scratch, padding, gathered = state
         filter_split, image_tile = tile % p.filter_splits, tile // p.filter_splits
         first_row, rest = image_tile % p.row_splits * p.rows, image_tile // p.row_splits
         group, image, rows = rest % p.groups, rest // p.groups, min(p.rows, p.out_height - first_row)
@@ -359,9 +359,9 @@ def build_depthwise(output: Output, stride: int, isa: ByteIsa) -> TaskBody:
         return scratch, padding, -1
 
     @jit
-    def convolve(p: DepthwiseByteParameters, unit: Any, last: Any, own: Any) -> Any:
+    def convolve(p: DepthwiseByteParameters, unit: Any, last: Any, state: Any) -> Any:
         """Computes some units; returns the number of the rows of an image that were copied last."""
-        scratch, padding, held = own
+        scratch, padding, held = state
         first_rows, fills = scratch + 3 * DEPTHWISE_VECTORS * size, p.row_splits > 1  # whole images have padding at the same places
         split, rest = unit % p.row_splits, unit // p.row_splits
         filter_number, plane = rest % p.filters, rest // p.filters
@@ -389,8 +389,8 @@ def build_depthwise(output: Output, stride: int, isa: ByteIsa) -> TaskBody:
         return held
 
     @jit
-    def run(p: DepthwiseByteParameters, tile: Any, own: Any) -> Any:
-        held = convolve(p, p.units * tile // p.tiles, p.units * (tile + 1) // p.tiles, own)
-        return own[0], own[1], held
+    def run(p: DepthwiseByteParameters, tile: Any, state: Any) -> Any:
+        held = convolve(p, p.units * tile // p.tiles, p.units * (tile + 1) // p.tiles, state)
+        return state[0], state[1], held
 
     return share_tiles(DepthwiseByteParameters, run, begin)

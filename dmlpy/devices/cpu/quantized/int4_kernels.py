@@ -32,7 +32,7 @@ def build_unpacking(signed: bool, isa: Isa) -> TaskBody:
     width, of_vectors, sign = FLOAT_BYTES * isa.lanes, _of_vectors(signed, isa), _SIGN if signed else 0
 
     @jit
-    def run(p: UnpackingParameters, first: Any, last: Any, own: Any) -> None:
+    def run(p: UnpackingParameters, first: Any, last: Any, state: Any) -> None:
         begin, end = first * UNIT, min(last * UNIT, p.count // 2)
         whole = (end - begin) // width
         if whole > 0:

@@ -377,7 +377,7 @@ def build_elements(operation: Element, isa: ByteIsa) -> TaskBody:
         return at
 
     @jit
-    def run(p: ElementsParameters, first_unit: Any, last_unit: Any, own: Any) -> None:
+    def run(p: ElementsParameters, first_unit: Any, last_unit: Any, state: Any) -> None:
         inner = p.inner
         steps = (
             integer_at(inner + 24), integer_at(inner + 48), integer_at(inner + 32),
@@ -398,8 +398,8 @@ def build_elements(operation: Element, isa: ByteIsa) -> TaskBody:
             scales = place(p, 3, number, first), place(p, 4, number, first), place(p, 5, number, first)
             zeros = place(p, 6, number, first), place(p, 7, number, first), place(p, 8, number, first)
             if p.repeats_y != 0:
-                fill(own, y, 1, count)
-                y = own
+                fill(state, y, 1, count)
+                y = state
             at = 0
             if is_run:
                 at = of_run(target, x, y, count, scales, zeros, flips, limits)

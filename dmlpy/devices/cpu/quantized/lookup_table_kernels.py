@@ -170,7 +170,7 @@ def build_lookups(isa: ByteIsa) -> TaskBody:
     look_up = _look_up_of(isa)
 
     @jit
-    def run(p: LookupParameters, first_unit: Any, last_unit: Any, own: Any) -> None:
+    def run(p: LookupParameters, first_unit: Any, last_unit: Any, state: Any) -> None:
         axes, steps, count, pieces = p.axes, p.steps, p.count, p.pieces
         unit = first_unit
         while unit < last_unit:
