@@ -334,7 +334,7 @@ def test_a_long_compilation_is_announced_on_a_terminal(
 ) -> None:
     monkeypatch.setattr(sys, "stderr", stream)
     monkeypatch.setattr(jit, "_WORD_AFTER_S", 0.05)
-    monkeypatch.setattr(jit, "made", [])
+    monkeypatch.setattr(jit, "loaded_functions", [])
     with jit._announced(jit._subject("dmlpy.devices.cpu.recurrent.kernels:build_step")):
         time.sleep(seconds)
     text = "" if stream is None else stream.getvalue()
