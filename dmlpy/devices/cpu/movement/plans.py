@@ -143,6 +143,8 @@ def fold_plan(desc: FoldDesc) -> FoldPlan | Float32CopyPlan | str:
     from dmlpy.devices.cpu.float32_copies import Float32CopyPlan
     from dmlpy.devices.cpu.movement.fold_plan import FoldPlan
 
+    if desc.input_tensor.data_type not in _CONVERTED:
+        return "compiled sums of columns are of floats"
     if prod(desc.window_sizes) > _MOST_SUMS:
         return f"the window has more than {_MOST_SUMS} elements"
     return FoldPlan(desc) if desc.input_tensor.data_type is DataType.FLOAT32 else Float32CopyPlan(desc)
