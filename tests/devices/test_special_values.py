@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ import pytest
 import dmlpy as dml
 from dmlpy.description.registry import OPERATORS
 from dmlpy.inspection.samples import sample
-from tests.support.operators.layout_runs import Array, by_definition, is_emulated, packed, repeated, run
+from tests.support.operators.layout_runs import Array, by_definition, packed, repeated, run
 
 EXCEPT = {
     "LOCAL_RESPONSE_NORMALIZATION_GRAD": "float32 powers of infinite sums are 0 and infinity in other places than float64's",
@@ -98,10 +99,15 @@ def test_the_exceptions_are_needed() -> None:
     assert [name for name in EXCEPT if not any(differences(name, dml.device("numpy")))] == []
 
 
-@pytest.mark.parametrize("name", ODD)
+def rows_of_odd() -> Iterator[Any]:
+    """Each device and odd function. Of the emulated ones those that have a kernel each to compile are slow."""
+    for device, name in product(("numpy", "cpu", "cuda-emulated", "cuda"), ODD):
+        slow = [pytest.mark.slow] * (device == "cuda-emulated" and "ELEMENT_WISE" in name)
+        yield pytest.param(device, name, marks=[*slow, *[pytest.mark.gpu] * (device == "cuda")])
+
+
+@pytest.mark.parametrize(("every_device", "name"), [*rows_of_odd()], indirect=["every_device"])
 def test_the_sign_of_zero_stays(every_device: dml.Device, name: str) -> None:
-    if is_emulated(every_device) and "ELEMENT_WISE" in name:
-        pytest.skip("each has a kernel to compile")
     x = np.array([[0.0, -0.0, 0.0, -0.0, 1.0]], np.float32)
     members: dict[str, Any] = {"input_tensor": packed(np.float32, 1, 5), "output_tensor": packed(np.float32, 1, 5), **ODD[name]}
     found = run(KINDS[name](**members), {"input_tensor": x}, every_device)["output_tensor"]
