@@ -96,7 +96,7 @@ def _reaching_parts(out: int, taps: int, stride: int, dilation: int, start: int,
     whole = (0, out, slice(None), taps, stride, dilation, start)
     if dilation <= 1:
         return [whole]
-    ranges = [_reaching_positions(out, stride, tap * dilation - start, size) for tap in range(taps)]
+    ranges = [reaching_positions(out, stride, tap * dilation - start, size) for tap in range(taps)]
     reaching = [tap for tap, (first, last) in enumerate(ranges) if first < last]
     if not reaching:
         return [whole]
@@ -119,7 +119,7 @@ def _part(low: int, high: int, taps: Sequence[int], stride: int, dilation: int, 
     return low, high - low, slice(first, first + count), count, stride, dilation if count > 1 else 1, before
 
 
-def _reaching_positions(out: int, stride: int, offset: int, size: int) -> tuple[int, int]:
+def reaching_positions(out: int, stride: int, offset: int, size: int) -> tuple[int, int]:
     """The first position at which a tap reads the input, and the one after the last; `offset` is where it reads at position 0."""
     first = min(out, max(0, -(offset // stride)))
     return first, max(first, min(out, -((offset - size) // stride)))

@@ -10,7 +10,7 @@ import numpy as np
 
 from dmlpy.description.arrays import array_at
 from dmlpy.devices.cpu.convolution.depthwise import DepthwiseTiling
-from dmlpy.devices.cpu.convolution.layout import PLAIN, Epilogue, Phase, split_into_phases
+from dmlpy.devices.cpu.convolution.layout import PLAIN, Epilogue, Phase, reaching_positions, split_into_phases
 from dmlpy.devices.cpu.convolution.tiling import ChannelTiling, PositionTiling
 from dmlpy.devices.cpu.isa import host_isa
 from dmlpy.devices.cpu.plans import best_plan
@@ -334,8 +334,7 @@ def _inside(phase: Phase, geometry: Geometry, tap: Sequence[int]) -> tuple[Index
     along = zip(phase.starts, phase.out, phase.strides, phase.dilations, geometry.spatial, tap, strict=True)
     for start, out, stride, dilation, size, tap_index in along:
         begin = tap_index * dilation - start
-        first = min(out, max(0, -(begin // stride)))
-        last = max(first, min(out, -((begin - size) // stride)))
+        first, last = reaching_positions(out, stride, begin, size)
         positions.append(slice(first, last))
         elements.append(slice(begin + first * stride, begin + (last - 1) * stride + 1, stride) if last > first else slice(0, 0))
     return (..., *positions), (..., *elements)
