@@ -158,6 +158,15 @@ def shared_pool() -> ThreadPool:
     return _pool
 
 
+TILES_PER_THREAD = 4
+"""A thread that the system suspends, or that wakes late, leaves so many parts of its work to the others."""
+
+
+def tiles_for(threads: int, per_thread: int = TILES_PER_THREAD) -> int:
+    """The tiles that some threads share, a number of them for each thread."""
+    return per_thread * threads if threads > 1 else 1
+
+
 _AWAKE = 8
 """How many times less work is worth sharing with threads that are awake: they join within a microsecond, and wake up within some tens."""
 
@@ -185,9 +194,9 @@ class Threads(NamedTuple):
         least = max(1, of_a_thread // _AWAKE)
         return cls(_threads_for(available, work // least), _threads_for(available, work // of_a_thread))
 
-    def tiles(self, per_thread: int) -> int:
-        """The tiles that they share, some for each thread."""
-        return per_thread * self.most if self.most > 1 else 1
+    def tiles(self, per_thread: int = TILES_PER_THREAD) -> int:
+        """The tiles that they share: see `tiles_for`."""
+        return tiles_for(self.most, per_thread)
 
     def __str__(self) -> str:
         found = f"{self.woken} thread{'s' * (self.woken > 1)}"
@@ -197,10 +206,6 @@ class Threads(NamedTuple):
 def _threads_for(available: int, shares: int) -> int:
     """The threads for some shares of work; symbolic ones are compared only where the outcome matters."""
     return 1 if available == 1 or shares < 2 else min(available, shares)
-
-
-_TILES_PER_THREAD = 4
-"""A thread that the system suspends, or that wakes late, leaves so many parts of its work to the others."""
 
 
 class WorkShares(PlanPart):
@@ -217,7 +222,7 @@ class WorkShares(PlanPart):
 
     def __init__(self, units: int, threads: Threads) -> None:
         self.units, self.threads = units, Threads(*(max(1, min(most, units)) for most in threads))
-        self.values = {"tiles": min(units, self.threads.tiles(_TILES_PER_THREAD)), "units": units}
+        self.values = {"tiles": min(units, self.threads.tiles()), "units": units}
 
     def __str__(self) -> str:
         return str(self.threads)

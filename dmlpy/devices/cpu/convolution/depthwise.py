@@ -10,6 +10,7 @@ from dmlpy.devices.cpu.convolution.layout import PLAIN, Epilogue, byte_strides
 from dmlpy.devices.cpu.isa import storage_of
 from dmlpy.devices.cpu.jit import Function, Kernel
 from dmlpy.devices.cpu.structs import Address, Bytes, Count, Float32, UnitParameters, field
+from dmlpy.devices.cpu.thread_pool import tiles_for
 from dmlpy.devices.plan import PlanPart
 
 if TYPE_CHECKING:
@@ -95,8 +96,6 @@ ROW_BLOCKS = Kernel("dmlpy.devices.cpu.convolution.depthwise_kernels:build_row_b
 
 _WORK_PER_TILE = 1 << 20
 """Taps of all positions that make a tile worthwhile: some 20 microseconds."""
-_TILES_PER_THREAD = 4
-"""Tiles for each thread, so that all end at about the same time."""
 _ROW_BLOCK_BYTES = 1 << 14
 """Bytes of a row block's input, at most: neighbouring columns read the same cache lines, and the next block is prefetched meanwhile."""
 _MIN_ROWS = 8
@@ -175,7 +174,7 @@ class RowBlocks(PlanPart):
         window = Window(operation, *planes.window, new_rows, planes.strides[1], 1 + halves, epilogue)
         self._choices = window, storage_of(tensors["input_tensor"].data_type), isa
         units, read = ceil(count / window.planes), window.planes * planes.out[0] * window.new_rows * planes.spatial[1]
-        wanted = max(_TILES_PER_THREAD * threads if threads > 1 else 1, planes.taps // _WORK_PER_TILE)
+        wanted = max(tiles_for(threads), planes.taps // _WORK_PER_TILE)
         per_plane = max(ceil(wanted / units), ceil(read * tensors["input_tensor"].data_type.numpy.itemsize / _ROW_BLOCK_BYTES))
         self._rows = ceil(planes.out[0] / min(per_plane, max(1, planes.out[0] // _MIN_ROWS)))
         self._per_plane = ceil(planes.out[0] / self._rows)

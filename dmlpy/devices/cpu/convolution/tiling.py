@@ -22,6 +22,7 @@ from dmlpy.devices.cpu.convolution.layout import (
 from dmlpy.devices.cpu.isa import FLOAT_BYTES, Isa, block_of, storage_of
 from dmlpy.devices.cpu.jit import Kernel
 from dmlpy.devices.cpu.structs import FixedArray
+from dmlpy.devices.cpu.thread_pool import tiles_for
 from dmlpy.devices.plan import PlanPart
 
 if TYPE_CHECKING:
@@ -41,8 +42,6 @@ GATHER = Kernel("dmlpy.devices.cpu.convolution.gather_kernels:build_gather", 5)
 ALIGNMENT = 64
 INPUT_TILE_BYTES = 1 << 18
 """Bytes of an input tile, at most: it stays in the second-level cache with the filters applied to it."""
-_TILES_PER_THREAD = 4
-"""Tiles for each thread, at least, so that all end at about the same time."""
 
 _COPIED, _HALVED, _GATHERED = 0.8, 1.5, 3.0
 """The cost of copying a float, measured with AVX-512 like all costs here: contiguous, every second one, or with another stride."""
@@ -248,7 +247,7 @@ class PositionTiling(Tiling):
         self.direct = stores and geometry.filters > 1 and self._output[4] == self._element and single.pitch >= lanes
         row = single.plane // single.subplane_rows * self.channels
         most, fewest = single.most_rows(INPUT_TILE_BYTES // row), ceil(panel / single.pitch)
-        wanted = _TILES_PER_THREAD * threads if threads > 1 else 1
+        wanted = tiles_for(threads)
         images = geometry.batch * geometry.groups * out_depth
         tiles = ceil(out_height / max(fewest, min(most, ceil(out_height * images / wanted))))
         self._input_tile = replace(single, rows=ceil(out_height / tiles))
@@ -372,7 +371,7 @@ class ChannelTiling(Tiling):
             self._out = self._out[0], pieces, ceil(self._positions / pieces)
         elif self.copies and self._is_flat:
             self._join_rows()
-        self._divide(_TILES_PER_THREAD * threads if threads > 1 else 1, threads)
+        self._divide(tiles_for(threads), threads)
         self._input_tile = self._input_tile_of(self._rows)
         self._gather_parameters = self._gather_parameters_for(self._input_row)
         self._chunk = min(self.channels, max(1, _CHUNK_BYTES // (self.taps * self.block * FLOAT_BYTES)))

@@ -13,6 +13,7 @@ from dmlpy.devices.cpu.isa import FLOAT_BYTES, host_isa
 from dmlpy.devices.cpu.jit import ACQUIRE, PRODUCT, Kernel
 from dmlpy.devices.cpu.launches import Task, fuse_launches, steal_timeout_of
 from dmlpy.devices.cpu.structs import Address, Bytes, Count, Flag, StagedParameters, field
+from dmlpy.devices.cpu.thread_pool import tiles_for
 
 if TYPE_CHECKING:
     from dmlpy.devices.cpu.isa import Isa
@@ -142,7 +143,7 @@ def _split(groups: int, panels: int, threads: int) -> tuple[int, int]:
 
     Tiles have about as many groups as panels: each copies its panels of B and its rows of A. Each thread gets as many of them.
     """
-    wanted = _TILES_PER_THREAD * threads if threads > 1 else 1
+    wanted = tiles_for(threads, _TILES_PER_THREAD)
     row_splits, panel_splits = max(1, ceil(groups / BLOCK_GROUPS)), max(1, ceil(panels / BLOCK_PANELS))
     while row_splits * panel_splits < min(wanted, groups * max(1, panels)):
         if panels * row_splits > groups * panel_splits:

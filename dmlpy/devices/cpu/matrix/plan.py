@@ -106,8 +106,6 @@ _COPIED_FLOATS = 1 << 16
 """Floats of A in scratch, at most: with a panel of B they stay in the second-level cache."""
 _LEAST_COPIED_GROUPS = 4
 """Groups of A's rows in scratch however long they are, so that B, which is read once for them, is not read too often."""
-_TILES_PER_THREAD = 4
-"""Tiles for each thread, at least, so that all end at about the same time."""
 _TENSORS = {"a": "a_tensor", "b": "b_tensor", "c": "c_tensor", "output": "output_tensor"}
 
 
@@ -140,7 +138,7 @@ class ProductPlan(Plan):
         self.persistent_size = self._packed.size
         multiplications = prod(self._batch) * rows * columns * self._terms
         self._threads = Threads.of(available_threads(), multiplications, _WORK_OF_A_THREAD)
-        wanted = ceil(self._threads.tiles(_TILES_PER_THREAD) / prod(self._batch))
+        wanted = ceil(self._threads.tiles() / prod(self._batch))
         most = self._isa.columns(VECTORS)
         self._panel_splits = min(self._panels, wanted)
         self._row_splits = min(ceil(rows / most), ceil(wanted / self._panel_splits))

@@ -79,7 +79,6 @@ DYNAMIC = Kernel("dmlpy.devices.cpu.quantized.linear_kernels:build_dynamic", 5)
 _PIECE = 8192
 _WORK_OF_A_THREAD = 1 << 17
 """Elements that are worth waking another thread for."""
-_TILES_PER_THREAD = 4
 _IMPLIED = np.array([0, 8, 128], np.uint8)
 """The zero points that no tensor gives: of signed integers, and of unsigned ones of 4 and 8 bits."""
 
@@ -125,7 +124,7 @@ class ElementsPlan(PlanWithoutConstants):
         self._pieces = ceil(self._count / _PIECE)
         self._units = self._pieces * prod(axis.size for axis in axes)
         self._threads = Threads.of(available_threads(), prod(sizes), _WORK_OF_A_THREAD)
-        self._tiles = min(self._units, self._threads.tiles(_TILES_PER_THREAD))
+        self._tiles = min(self._units, self._threads.tiles())
         self.temporary_size = self._threads.most * _PIECE if self._repeats_y else 0
         self._fixed = {"sizes": FixedArray(self._sizes), "strides": FixedArray(self._strides), "inner": FixedArray(self._inner)}
         self._implied = BoundAddress(_IMPLIED.ctypes.data + _IMPLIED.tolist().index(zero_point), None)  # stays where it is

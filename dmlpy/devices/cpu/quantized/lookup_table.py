@@ -31,7 +31,6 @@ SHORTEST_RUN = 32
 _PIECE = 8192
 _WORK_OF_A_THREAD = 1 << 18
 """Elements that are worth waking another thread for."""
-_TILES_PER_THREAD = 4
 _ALIGNMENT = 64
 
 
@@ -88,7 +87,7 @@ class LookupTablePlan(Plan):
         self._pieces = -(-count // _PIECE)
         self._units = self._pieces * prod(axis.size for axis in outer)
         self._threads = Threads.of(available_threads(), desc.output_tensor.element_count, _WORK_OF_A_THREAD)
-        self._tiles = min(self._units, self._threads.tiles(_TILES_PER_THREAD))
+        self._tiles = min(self._units, self._threads.tiles())
 
     def load(self) -> None:
         _ = LOOKUPS(self._isa)

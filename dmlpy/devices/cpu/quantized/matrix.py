@@ -99,7 +99,6 @@ _BYTES_OF_A_THREAD = 1 << 18
 """Bytes to pack that are worth waking another thread for."""
 _WORK_OF_A_THREAD = 1 << 23
 """Multiplications that are worth waking another thread for."""
-_TILES_PER_THREAD = 4
 _NO_OFFSET = FixedArray(np.zeros(1, np.int64))
 
 
@@ -139,7 +138,7 @@ class ByteProductPlan(Plan):
         self.persistent_size = self._packed.size
         multiplications = prod(self._batch) * rows * columns * self._terms
         self._threads = Threads.of(available_threads(), multiplications, _WORK_OF_A_THREAD)
-        wanted = ceil(self._threads.tiles(_TILES_PER_THREAD) / prod(self._batch))
+        wanted = ceil(self._threads.tiles() / prod(self._batch))
         self._chunk_rows = max(block, min(_CHUNK_ROWS, ceil(rows / wanted / block) * block))
         self._row_chunks = ceil(rows / self._chunk_rows)
         self._panel_splits = min(self._panels, ceil(wanted / self._row_chunks))

@@ -10,8 +10,8 @@ import numpy as np
 
 from dmlpy.devices.cpu.jit import Kernel
 from dmlpy.devices.cpu.quantized.products import REGISTER, ResultParameters, aligned
-from dmlpy.devices.cpu.quantized.tiling import TILES_PER_THREAD
 from dmlpy.devices.cpu.structs import Address, Bytes, Count, FixedArray, field
+from dmlpy.devices.cpu.thread_pool import tiles_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -104,7 +104,7 @@ class PlaneTiling:
     def __init__(self, geometry: ByteGeometry, pitch: int, vectors: _Vectors, taps: Array, threads: int) -> None:
         self._geometry, self._taps = geometry, taps
         self._units = geometry.batch * geometry.groups * geometry.filters
-        self.tiles = min(self._units, TILES_PER_THREAD * threads) if threads > 1 else 1
+        self.tiles = min(self._units, tiles_for(threads))
         self.ones, self.quads = taps.shape, len(taps)
         self.weights = (geometry.groups, geometry.filters, *self.ones)
         offsets, orders = _orders_of(geometry, pitch, vectors, taps)

@@ -12,6 +12,7 @@ from dmlpy.devices.cpu.convolution.layout import InputTileLayout, byte_strides
 from dmlpy.devices.cpu.jit import Kernel
 from dmlpy.devices.cpu.quantized.products import ResultParameters, aligned
 from dmlpy.devices.cpu.structs import Address, Bytes, Count, Flag, field
+from dmlpy.devices.cpu.thread_pool import tiles_for
 from dmlpy.devices.numpy.convolution.geometry import steps_between
 
 if TYPE_CHECKING:
@@ -31,7 +32,6 @@ DEPTHWISE_VECTORS = 4
 """Vectors of positions whose sums are in registers at once."""
 _TILE_BYTES = 1 << 17
 """Bytes of an input tile, at most, if it has several rows: it stays in a processor's second cache."""
-TILES_PER_THREAD = 4
 _DEPTHWISE_STRIDES = (1, 2)
 _ROW_POSITIONS = 480
 """Positions of a row into which a pointwise convolution divides an image: whole blocks of vectors of all instruction sets."""
@@ -244,7 +244,7 @@ class ChannelTiling:
         self._geometry, self._isa, self._quads = geometry, isa, ceil(geometry.channels / 4)
         self._blocks = ceil(geometry.filters / block)
         planes = geometry.batch * geometry.groups
-        wanted = ceil((TILES_PER_THREAD * threads if threads > 1 else 1) / planes)
+        wanted = ceil(tiles_for(threads) / planes)
         one = self._layout(1)
         row_bytes = self._quads * prod(geometry.strides) * one.pitch * 4
         rows = _rows_of_tile(geometry, row_bytes, _TILE_BYTES, wanted)
@@ -317,11 +317,11 @@ class RowTiling:
         # The last quad of a row may reach into the next one: its weights there are 0.
         self._pitch = (geometry.out[1] - 1) * geometry.strides[1] + geometry.taps[1]
         planes = geometry.batch * geometry.groups * geometry.filters
-        wanted = ceil((TILES_PER_THREAD * threads if threads > 1 else 1) / planes)
+        wanted = ceil(tiles_for(threads) / planes)
         self._rows = _rows_of_tile(geometry, geometry.strides[0] * self._pitch, _TILE_BYTES // 4, wanted)
         self._row_splits = ceil(geometry.out[0] / self._rows)
         self._units = planes * self._row_splits
-        self.tiles = min(self._units, TILES_PER_THREAD * threads) if threads > 1 else 1
+        self.tiles = min(self._units, tiles_for(threads))
         self.ones = (geometry.taps[0], self._quads, 4)
         self.weights = (geometry.groups, geometry.filters, *self.ones)
         self._tile_rows = (self._rows - 1) * geometry.strides[0] + (geometry.taps[0] - 1) * geometry.dilations[0] + 1
