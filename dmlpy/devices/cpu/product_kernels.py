@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from llvmlite import ir
 
 from dmlpy.devices.cpu.compiler import types
-from dmlpy.devices.cpu.compiler.functions import intrinsic
+from dmlpy.devices.cpu.compiler.functions import intrinsic, phis
 from dmlpy.devices.cpu.isa import FLOAT_BYTES, Isa
 from dmlpy.devices.cpu.load_store import ir_load_store_of
 from dmlpy.devices.cpu.runtime_kernels import indirect_call
@@ -199,13 +199,7 @@ def _row_sums(builder: Any, isa: Isa, stored: Storage, arguments: Sequence[Any])
     builder.branch(after)
 
     builder.position_at_end(after)
-    totals = []
-    for before_last, after_last in zip(sums, added, strict=True):
-        total = builder.phi(zero.type)
-        total.add_incoming(before_last, tail)
-        total.add_incoming(after_last, last)
-        totals.append(total)
-    return totals
+    return phis(builder, (tail, sums), (last, added))
 
 
 def _lane_sums(builder: Any, vectors: Sequence[Any]) -> Any:

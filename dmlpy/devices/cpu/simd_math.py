@@ -15,7 +15,7 @@ import numpy as np
 from llvmlite import ir
 
 from dmlpy.devices.cpu.compiler import types
-from dmlpy.devices.cpu.compiler.functions import declared, intrinsic
+from dmlpy.devices.cpu.compiler.functions import declared, intrinsic, phis
 from dmlpy.devices.cpu.isa import fuses_products, host_isa, scales_by_powers_of_two
 from dmlpy.devices.cpu.simd import FLOAT, INDEX, simd_of
 from dmlpy.devices.numpy.activation.formulas import HALF_TAIL, HALF_TAIL_OFFSET
@@ -295,10 +295,7 @@ class SimdMath:
         with builder.if_then(builder.icmp_unsigned("!=", builder.bitcast(are_far, lanes), lanes(0)), likely=False):
             # Only these: the digits of the others must not depend on their neighbours.
             far, after = self.select(are_far, self._swish_by_root(x, scaled), near), builder.block
-        result = builder.phi(x.type)
-        result.add_incoming(near, before)
-        result.add_incoming(far, after)
-        return result
+        return phis(builder, (before, [near]), (after, [far]))[0]
 
     def _swish_by_root(self, x: Any, scaled: Any) -> Any:
         """By the root of exp(-|scaled|), which has all its digits where the power and the sigmoid have none."""
@@ -448,18 +445,16 @@ def switched_function(formulas: tuple[Formula, ...], isa: Isa) -> Any:
             a, b = (simd.repeated(builder, constant) for constant in constants)
             end, before = builder.append_basic_block("computed"), builder.block
             choice = builder.switch(builder.fptosi(number, INDEX), end)
-            values = [(x, before)]
+            paths = [(before, [x])]
             for place, formula in enumerate(formulas):
                 block = builder.append_basic_block(f"formula{place}")
                 choice.add_case(INDEX(place), block)
                 builder.position_at_end(block)
-                values.append((formula(SimdMath(builder, simd), x, a, b), builder.block))
+                value = formula(SimdMath(builder, simd), x, a, b)
+                paths.append((builder.block, [value]))
                 builder.branch(end)
             builder.position_at_end(end)
-            result = builder.phi(simd.llvm_type)
-            for value, block in values:
-                result.add_incoming(value, block)
-            return result
+            return phis(builder, *paths)[0]
 
         return simd.kind(types.float32, types.float32, types.float32, simd.kind), generate
 

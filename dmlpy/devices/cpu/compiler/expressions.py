@@ -12,7 +12,7 @@ import numpy as np
 from llvmlite import ir
 
 from dmlpy.devices.cpu.compiler.arithmetic import Arithmetic, is_known, promoted
-from dmlpy.devices.cpu.compiler.functions import ExternalFunction, Function, Intrinsic, declared, outer_names
+from dmlpy.devices.cpu.compiler.functions import ExternalFunction, Function, Intrinsic, declared, outer_names, phis
 from dmlpy.devices.cpu.compiler.types import StructPointer, Type, UniTuple, Value, boolean, float32, float64, int64, type_of_field
 
 if TYPE_CHECKING:
@@ -183,12 +183,8 @@ class Expressions:
             values.append([self.arithmetic.converted(each, kind) for each, kind in zip(alternative, kinds, strict=True)])
             builder.branch(after)
         builder.position_at_end(after)
-        results = []
-        for kind, *pair in zip(kinds, *values, strict=True):
-            chosen = builder.phi(kind.llvm)
-            for value, end in zip(pair, ends, strict=True):
-                chosen.add_incoming(value, end)
-            results.append(Value(kind, chosen))
+        chosen = phis(builder, *zip(ends, values, strict=True))
+        results = [Value(kind, value) for kind, value in zip(kinds, chosen, strict=True)]
         return tuple(results) if isinstance(terms[0], tuple) else results[0]
 
     # Calls

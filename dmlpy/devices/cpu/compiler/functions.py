@@ -16,7 +16,7 @@ from llvmlite import ir
 from dmlpy.messages.problems import DeviceError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from types import FunctionType
 
     from dmlpy.devices.cpu.compiler.types import Signature
@@ -144,6 +144,16 @@ def allocated(builder: Any, kind: Any, count: int | None = None) -> Any:
     """Room on the stack, allocated once for a call of the function: for a value, or for some in a row."""
     with builder.goto_entry_block():
         return builder.alloca(kind, size=None if count is None else _COUNT(count))
+
+
+def phis(builder: Any, *paths: tuple[Any, Sequence[Any]]) -> list[Any]:
+    """The values at the beginning of a block, given each block that branches to it, with as many values that it has computed."""
+    results = []
+    for values in zip(*(values for _, values in paths), strict=True):
+        results.append(result := builder.phi(values[0].type))
+        for (block, _), value in zip(paths, values, strict=True):
+            result.add_incoming(value, block)
+    return results
 
 
 def unpacked(builder: Any, packed: Any) -> list[Any]:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from llvmlite import binding, ir
 
 from dmlpy.devices.cpu.compiler import types
-from dmlpy.devices.cpu.compiler.functions import declared, intrinsic, jit, unpacked
+from dmlpy.devices.cpu.compiler.functions import declared, intrinsic, jit, phis, unpacked
 from dmlpy.devices.cpu.convolution.depthwise import OperationName, RowBlockParameters, Window
 from dmlpy.devices.cpu.convolution.kernels import EPILOGUE_NUMBERS, epilogue_result
 from dmlpy.devices.cpu.isa import FLOAT_BYTES, Isa, Storage
@@ -321,11 +321,7 @@ def _run_where(b: Any, condition: Any, compute: Callable[[], Sequence[Any]], oth
     computed = compute()
     b.branch(after)
     b.position_at_end(after)
-    values = [b.phi(other.type) for _ in computed]
-    for value, result in zip(values, computed, strict=True):
-        value.add_incoming(other, outside)
-        value.add_incoming(result, inside)
-    return values
+    return phis(b, (outside, [other] * len(computed)), (inside, computed))
 
 
 class _RowLoader:

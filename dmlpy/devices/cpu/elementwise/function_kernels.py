@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from llvmlite import ir
 
-from dmlpy.devices.cpu.compiler.functions import declared
+from dmlpy.devices.cpu.compiler.functions import declared, phis
 from dmlpy.devices.cpu.elementwise.program import Code
 from dmlpy.devices.cpu.simd import ADDRESS, INDEX
 
@@ -209,13 +209,8 @@ class Functions:
             many, left = self._payne_hanek(x)
             many, left = builder.select(are_many, many, number), math.select(are_many, left, rest)
             after = builder.block
-        merged = []
-        for near, far in ((number, many), (rest, left)):
-            value = builder.phi(near.type)
-            value.add_incoming(near, before)
-            value.add_incoming(far, after)
-            merged.append(value)
-        return merged[0], merged[1]
+        number, rest = phis(builder, (before, [number, rest]), (after, [many, left]))
+        return number, rest
 
     def _payne_hanek(self, x: Any) -> tuple[Any, Any]:
         """`_reduce_to_quarter_turns` by Payne and Hanek's method, for |x| from 2 on; the rest of infinities and NaN is NaN.
@@ -486,10 +481,7 @@ class Functions:
         mask, before = ir.IntType(self._doubles.lanes), builder.block
         with builder.if_then(builder.icmp_unsigned("!=", builder.bitcast(is_usual, mask), mask(-1)), likely=False):
             ruled, after = self._with_special_cases(x, y, value), builder.block
-        result = builder.phi(value.type)
-        result.add_incoming(value, before)
-        result.add_incoming(ruled, after)
-        return result
+        return phis(builder, (before, [value]), (after, [ruled]))[0]
 
     def _with_special_cases(self, x: Any, y: Any, value: Any) -> Any:
         """x to the power y by the special cases of C's pow, else `value`, which is |x| to the power y, with the right sign."""

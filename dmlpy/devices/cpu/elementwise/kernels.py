@@ -9,7 +9,7 @@ import numpy as np
 from llvmlite import ir
 
 from dmlpy.devices.cpu.compiler import types
-from dmlpy.devices.cpu.compiler.functions import declared, intrinsic, jit
+from dmlpy.devices.cpu.compiler.functions import declared, intrinsic, jit, phis
 from dmlpy.devices.cpu.elementwise.function_kernels import Functions
 from dmlpy.devices.cpu.elementwise.half_function_kernels import HalfFunctions
 from dmlpy.devices.cpu.elementwise.program import (
@@ -190,12 +190,7 @@ class _Operand:
                 shorts, after_short = load(self._narrow), self._builder.block
             with as_floats:
                 wholes, after_whole = load(self._floats), self._builder.block
-        values = []
-        for short, whole in zip(shorts, wholes, strict=True):
-            values.append(value := self._builder.phi(whole.type))
-            value.add_incoming(short, after_short)
-            value.add_incoming(whole, after_whole)
-        return values
+        return phis(self._builder, (after_short, shorts), (after_whole, wholes))
 
     def store(self, values: Sequence[Any], places: Sequence[Any], left: Any = None) -> None:
         """Stores vectors at some addresses, or their first `left` lanes."""
@@ -298,12 +293,7 @@ def _loop(
     after_part = builder.block
     builder.branch(join)
     builder.position_at_end(join)
-    values = []
-    for of_whole, of_part in zip(full, some, strict=True):
-        value = builder.phi(of_whole.type)
-        value.add_incoming(of_whole, after_whole)
-        value.add_incoming(of_part, after_part)
-        values.append(value)
+    values = phis(builder, (after_whole, full), (after_part, some))
     computed = formula(*values, *constants)
     builder.cbranch(is_whole, put, put_some)
     builder.position_at_end(put)
@@ -528,9 +518,7 @@ def remainder(math: SimdMath, builder: Any, x: Any, y: Any) -> Any:
     with builder.if_then(others, likely=False):
         long = _long_division(builder, math, magnitude, divisor)
         after = builder.block
-    result = builder.phi(x.type)
-    result.add_incoming(near, before)
-    result.add_incoming(long, after)
+    (result,) = phis(builder, (before, [near]), (after, [long]))
     return math.built_in("copysign", result, x)
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from llvmlite import ir
 
 from dmlpy.devices.cpu.compiler import types
-from dmlpy.devices.cpu.compiler.functions import declared, intrinsic, jit, unpacked
+from dmlpy.devices.cpu.compiler.functions import declared, intrinsic, jit, phis, unpacked
 from dmlpy.devices.cpu.isa import FLOAT_BYTES, Isa
 from dmlpy.devices.cpu.memory_kernels import fill, set_byte
 from dmlpy.devices.cpu.quantized.linear import DynamicParameters, Element, ElementsParameters
@@ -85,10 +85,7 @@ class _Lanes:
                 of_one, from_one = one(), builder.block
             with several:
                 of_each, from_each = each(), builder.block
-        found = builder.phi(of_one.type)
-        found.add_incoming(of_one, from_one)
-        found.add_incoming(of_each, from_each)
-        return found
+        return phis(builder, (from_one, [of_one]), (from_each, [of_each]))[0]
 
     def of_integer(self, value: Any) -> Any:
         """An integer as a float in all lanes."""
@@ -193,13 +190,7 @@ class _Quantization:
         with builder.if_then(builder.icmp_unsigned("!=", builder.bitcast(unsure, lanes), lanes(0)), likely=False):
             exact = [self._exact(of()) for of in values]
             after = builder.block
-        results = []
-        for each, other in zip(quick, exact, strict=True):
-            found = builder.phi(each.type)
-            found.add_incoming(each, before)
-            found.add_incoming(other, after)
-            results.append(found)
-        own.write_bytes(target, results, self._output.zero_point)
+        own.write_bytes(target, phis(builder, (before, quick), (after, exact)), self._output.zero_point)
 
     def _exact(self, values: Any) -> Any:
         """The steps by the definition."""
