@@ -189,10 +189,7 @@ def _formula(desc: ActivationDesc, storage: np.dtype[Any]) -> tuple[np.dtype[Any
 
 def _integer_shrink(desc: ActivationShrinkDesc, storage: np.dtype[Any]) -> tuple[np.dtype[Any], Callable[..., None], int]:
     """SHRINK of integers, in float64, rounded toward zero by the conversion and clamped to the type's range."""
-    # The attributes are 32-bit floats in the operator's struct; a value between two of them would change some integers' result.
-    with np.errstate(over="ignore"):
-        bias, threshold = float(np.float32(desc.bias)), float(np.float32(desc.threshold))
-    activation = Activation.of(desc.replace(bias=bias, threshold=threshold), np.dtype(np.float64))
+    activation = Activation.of(desc, np.dtype(np.float64))
     range_of = np.iinfo(storage)
     smallest, largest = np.array(range_of.min, np.float64), np.array(range_of.max, np.float64)
 
