@@ -64,36 +64,28 @@ def split_into_phases(geometry: Geometry) -> list[Phase]:
 
     Positions of large dilated windows of which many taps read padding are phases of their own, for each set of taps that reach the image.
     """
-    if not geometry.backward:
-        along = zip(
-            *(geometry.out, geometry.taps, geometry.strides, geometry.dilations, geometry.starts, geometry.spatial),
-            strict=True,
-        )
-        sizes_along = list(along)
+    sizes = list(zip(geometry.out, geometry.taps, geometry.strides, geometry.dilations, geometry.starts, strict=True))
+    if geometry.backward:
+        parts = [_split_dimension(*size) for size in sizes]
+    else:
         divides = geometry.filters > 1 and geometry.multiplications >= _WORTH_DIVIDING
-        parts = [_reaching_parts(*size, divides=divides) for size in sizes_along]
-        terms = prod(sum(part[3] for part in each) for each in parts)
+        parts = [_reaching_parts(*size, spatial, divides=divides) for size, spatial in zip(sizes, geometry.spatial, strict=True)]
+        terms = prod(sum(taps for *_, taps, _, _, _ in each) for each in parts)
         if terms * geometry.groups * geometry.filters * geometry.channels * FLOAT_BYTES > _MOST_PACKED:
-            parts = [_reaching_parts(*size, divides=False) for size in sizes_along]
-        return [Phase(first, (1, 1, 1), *others) for first, *others in (zip(*each, strict=True) for each in product(*parts))]
-    sizes = zip(geometry.out, geometry.taps, geometry.strides, geometry.dilations, geometry.starts, strict=True)
+            parts = [_reaching_parts(*size, spatial, divides=False) for size, spatial in zip(sizes, geometry.spatial, strict=True)]
     phases: list[Phase] = []
-    for dimensions in product(*(_split_dimension(*size) for size in sizes)):
+    for dimensions in product(*parts):
         first, steps, out, taps, window, strides, dilations, starts = zip(*dimensions, strict=True)
         phases.append(Phase(first, steps, out, taps, window, strides, dilations, starts))
     return phases
 
 
-_Part = tuple[int, int, slice, int, int, int, int]
-"""The first position and the number of positions in one dimension, and a phase's attributes from `taps` on."""
-
-
-def _reaching_parts(out: int, taps: int, stride: int, dilation: int, start: int, size: int, *, divides: bool) -> list[_Part]:
+def _reaching_parts(out: int, taps: int, stride: int, dilation: int, start: int, size: int, *, divides: bool) -> list[_Dimension]:
     """The positions of one dimension by the taps that read the input there: one part, unless `divides` and it saves a fifth of the terms.
 
     Only dilated windows are so large that it pays: those of atrous pyramids reach beyond small images.
     """
-    whole = (0, out, slice(None), taps, stride, dilation, start)
+    whole = (0, 1, out, slice(None), taps, stride, dilation, start)
     if dilation <= 1:
         return [whole]
     ranges = [reaching_positions(out, stride, tap * dilation - start, size) for tap in range(taps)]
@@ -112,11 +104,11 @@ def _reaching_parts(out: int, taps: int, stride: int, dilation: int, start: int,
     return [_part(0, out, reaching, stride, dilation, start) if len(reaching) < taps else whole]
 
 
-def _part(low: int, high: int, taps: Sequence[int], stride: int, dilation: int, start: int) -> _Part:
+def _part(low: int, high: int, taps: Sequence[int], stride: int, dilation: int, start: int) -> _Dimension:
     """Positions from `low` to before `high`, with consecutive taps."""
     first, count = taps[0], len(taps)
     before = start - first * dilation - low * stride
-    return low, high - low, slice(first, first + count), count, stride, dilation if count > 1 else 1, before
+    return low, 1, high - low, slice(first, first + count), count, stride, dilation if count > 1 else 1, before
 
 
 def reaching_positions(out: int, stride: int, offset: int, size: int) -> tuple[int, int]:
