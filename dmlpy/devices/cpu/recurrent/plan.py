@@ -101,10 +101,8 @@ class RecurrentPlan(Plan):
         output = self._tensors.get("output_sequence_tensor")
         self._input_row = self._row_of_input(self._tensors["input_tensor"])
         self._writes_output_directly = output is None or has_contiguous_rows(output)
-        self._read, self._written = (
-            storage_of(tensor.data_type) if tensor is not None and in_place else "float32"
-            for tensor, in_place in ((self._tensors["input_tensor"], self._input_row is not None), (output, self._writes_output_directly))
-        )
+        self._read = "float32" if self._input_row is None else storage_of(self._tensors["input_tensor"].data_type)
+        self._written = storage_of(output.data_type) if output is not None and self._writes_output_directly else "float32"
         self._constants = Constants(desc, self._isa)
         self._packed = Layout(self._constants.arrays(), _ALIGNMENT)
         self._scratch = Layout(self._scratch_arrays(), _ALIGNMENT)
