@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from dmlpy.description.stored_floats import stored
 from dmlpy.description.tensors import packed_strides, same_layout
 from dmlpy.devices.graphs.elementwise_group_desc import ElementwiseGroupDesc, GroupedOperator
+from dmlpy.devices.graphs.ir import NodeGroup
 from dmlpy.devices.graphs.views import moved_strides, movements, with_ones
 from dmlpy.messages.problems import CompileError, DescError, DeviceError
 from dmlpy.operators.movement.copy import CastDesc
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Mapping
 
     from dmlpy.description.descs import OperatorDesc
     from dmlpy.description.tensors import TensorDesc
@@ -44,7 +45,7 @@ def fuse_elementwise(
     """
     free = {index for index, desc in ir.operators.items() if is_element_wise(desc) and _is_plain(desc)}
     conversions = {index for index in free if isinstance(ir.operators[index], CastDesc)}
-    found: list[_Group] = []
+    found: list[NodeGroup] = []
     # Each is checked against the original IR: only the last node's result leaves a group, and its place does not change.
     for last in reversed(ir.order()):
         if last not in free or movements(ir.operators[last]):
@@ -55,12 +56,12 @@ def fuse_elementwise(
             found.append(group)
     grouped = {node for group in found for node in group.nodes}
     found += (group for node in ir.order() if node not in grouped and (group := _inequality(ir, node, compile_node)) is not None)
-    return _replace_groups(ir, found) if found else ir
+    return ir.with_groups(found, {node for group in found for node in group.nodes}) if found else ir
 
 
 def _largest(
     ir: GraphIR, last: int, free: set[int], conversions: set[int], compile_node: Callable[[OperatorDesc], object]
-) -> _Group | None:
+) -> NodeGroup | None:
     """The largest group that ends with a node, with conversions before it or without; None if there is none."""
     for able in (free, free - conversions):
         builder = _GroupBuilder(ir, last)
@@ -78,7 +79,7 @@ def _largest(
     return None
 
 
-def _inequality(ir: GraphIR, last: int, compile_node: Callable[[OperatorDesc], object]) -> _Group | None:
+def _inequality(ir: GraphIR, last: int, compile_node: Callable[[OperatorDesc], object]) -> NodeGroup | None:
     """The group of an inverted LOGICAL_EQUALS, which devices may have although truth values are in none of their groups."""
     if ir.operators[last].short_name() != _NOT or not _is_plain(ir.operators[last]):
         return None
@@ -90,20 +91,6 @@ def _is_plain(desc: OperatorDesc) -> bool:
     """Whether all tensors have the sizes of the only output."""
     outputs = [slot.tensor for slot in desc.output_slots()]
     return len(outputs) == 1 and all(outputs[0] is not None and tensor.sizes == outputs[0].sizes for tensor in desc.tensors().values())
-
-
-class _Group(NamedTuple):
-    """Nodes that run as one.
-
-    Attributes:
-        nodes: in the order in which they run. The last one's result leaves the group.
-        whole: the operator of all.
-        sources: the values that it reads, in the order of its inputs.
-    """
-
-    nodes: tuple[int, ...]
-    whole: ElementwiseGroupDesc
-    sources: tuple[Source, ...]
 
 
 @dataclass
@@ -227,7 +214,7 @@ class _GroupBuilder:
             found[use] = source, strides
         return found
 
-    def group(self) -> _Group:
+    def group(self) -> NodeGroup:
         """All members as one operator."""
         nodes = self._nodes()
         sizes = self._result.sizes
@@ -252,20 +239,8 @@ class _GroupBuilder:
             operators.append(GroupedOperator(stored(self.ir.operators[node]), tuple(reads)))
         tensors = [tensor for _, tensor in inputs]
         whole = ElementwiseGroupDesc(input_tensors=tensors, output_tensor=self._result, nodes=tuple(operators))
-        return _Group(nodes, whole, tuple(source for source, _ in inputs))
+        return NodeGroup(nodes, whole, {f"input_tensors[{number}]": source for number, (source, _) in enumerate(inputs)})
 
     def _nodes(self) -> tuple[int, ...]:
         """The members in the order in which they run; the last one comes last."""
         return tuple(sorted(self.members, key=self.ir.step))
-
-
-def _replace_groups(ir: GraphIR, found: Sequence[_Group]) -> GraphIR:
-    """The IR in which the last node of each group computes what all of them did."""
-    whole = {group.nodes[-1]: group.whole for group in found}
-    gone = {node for group in found for node in group.nodes}
-    operators = {node: desc for node, desc in ir.operators.items() if node not in gone} | whole
-    reads = {use: source for use, source in ir.reads.items() if use[0] not in gone}
-    for group in found:
-        reads |= {(group.nodes[-1], f"input_tensors[{number}]"): source for number, source in enumerate(group.sources)}
-    groups = {**ir.groups, **{group.nodes[-1]: group.nodes for group in found}}
-    return replace(ir, operators=operators, reads=reads, declared=dict(ir.bound_outputs), groups=groups)

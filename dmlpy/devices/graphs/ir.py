@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from heapq import heapify, heappop, heappush
-from typing import TYPE_CHECKING, overload
+from typing import TYPE_CHECKING, NamedTuple, overload
 
 from dmlpy.description.enums import TensorFlags
 from dmlpy.description.symbolic_sizes import are_symbolic
@@ -16,7 +16,7 @@ from dmlpy.graphs import ConstantNode, Graph, OperatorNode
 from dmlpy.validation.checking import keep_validity
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping, Set
 
     from dmlpy.description.descs import OperatorDesc
 
@@ -25,6 +25,20 @@ Source = tuple[int | None, int]
 
 Use = tuple[int, str]
 """A reader of a value: a node, and the place of the input."""
+
+
+class NodeGroup(NamedTuple):
+    """Nodes that run as one, in place of the last of them.
+
+    Attributes:
+        nodes: in the order in which they run. The last one's result leaves the group.
+        whole: the operator of all.
+        reads: the sources of the values that it reads, by place.
+    """
+
+    nodes: tuple[int, ...]
+    whole: OperatorDesc
+    reads: Mapping[str, Source]
 
 
 @dataclass(frozen=True)
@@ -86,6 +100,25 @@ class GraphIR:
         for use, source in self.reads.items():
             by_source.setdefault(source, []).append(use)
         return {source: tuple(uses) for source, uses in by_source.items()}
+
+    def with_groups(self, groups: Iterable[NodeGroup], gone: Set[int]) -> GraphIR:
+        """The IR in which the last node of each group computes what all of them did.
+
+        Args:
+            groups: the groups.
+            gone: the nodes that do not run any more. The last nodes of groups run, also if they are among these.
+        """
+        operators = {node: desc for node, desc in self.operators.items() if node not in gone}
+        kept = {node: nodes for node, nodes in self.groups.items() if node not in gone}
+        reads: dict[Use, Source] = {}
+        for group in groups:
+            last = group.nodes[-1]
+            operators[last] = group.whole
+            reads |= {(last, place): source for place, source in group.reads.items()}
+            kept[last] = tuple(node for member in group.nodes for node in self.groups.get(member, (member,)))
+        replaced = {node for node, _ in reads}
+        others = {use: source for use, source in self.reads.items() if use[0] not in gone and use[0] not in replaced}
+        return replace(self, operators=operators, reads=others | reads, declared=dict(self.bound_outputs), groups=kept)
 
     def reads_of(self, node: int) -> list[tuple[Use, Source]]:
         """The values that a node reads, by use, in the order of its inputs."""

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from dmlpy.description.enums import DataType
 from dmlpy.description.stored_floats import stored
 from dmlpy.description.tensors import same_layout
 from dmlpy.devices.graphs.elementwise_group_desc import ElementwiseGroupDesc, GroupedOperator
+from dmlpy.devices.graphs.ir import NodeGroup
 from dmlpy.devices.graphs.lookup_table_desc import LookupTableDesc, differs_along_last, repeated
 from dmlpy.messages.problems import CompileError, DescError, DeviceError
 from dmlpy.operators.normalization.batch import BatchNormalizationDesc
@@ -21,7 +22,7 @@ from dmlpy.operators.quantized.linear import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator
 
     from dmlpy.description.descs import OperatorDesc
     from dmlpy.description.tensors import TensorDesc
@@ -55,7 +56,7 @@ def fuse_lookup_tables(
         compile_node: compiles a desc. A whole that it rejects is not fused.
     """
     able = {index for index, desc in ir.operators.items() if isinstance(desc, _OPERATORS) or is_element_wise(desc)}
-    found: list[_Chain] = []
+    found: list[NodeGroup] = []
     gone: set[int] = set()
     writers = {source[0] for source in ir.given}
     read = {source[0] for source in ir.reads.values()}
@@ -67,9 +68,9 @@ def fuse_lookup_tables(
         if chain is None:
             writers.update(source[0] for _, source in ir.reads_of(node))
         else:
-            writers.update(source[0] for source in chain.sources)
+            writers.update(source[0] for source in chain.reads.values())
             found.append(chain)
-    return _replace_chains(ir, found, gone) if found else ir
+    return ir.with_groups(found, gone) if found else ir
 
 
 def _gives_bytes(ir: GraphIR, node: int) -> bool:
@@ -78,7 +79,7 @@ def _gives_bytes(ir: GraphIR, node: int) -> bool:
     return all(slot.tensor is not None and slot.tensor.data_type in _BYTES for slot in slots)
 
 
-def _longest(ir: GraphIR, last: int, able: set[int], compile_node: Callable[[OperatorDesc], object]) -> _Chain | None:
+def _longest(ir: GraphIR, last: int, able: set[int], compile_node: Callable[[OperatorDesc], object]) -> NodeGroup | None:
     """The longest chain that ends with a node and that the device looks up; None if there is none."""
     for chain in reversed(_ChainBuilder(ir, last, able).chains()):
         try:
@@ -87,21 +88,6 @@ def _longest(ir: GraphIR, last: int, able: set[int], compile_node: Callable[[Ope
             continue
         return chain
     return None
-
-
-@dataclass(frozen=True)
-class _Chain:
-    """Nodes that become a table.
-
-    Attributes:
-        nodes: in the order in which they run.
-        whole: the operator of all.
-        sources: the values that it reads: the bytes, then the constants.
-    """
-
-    nodes: tuple[int, ...]
-    whole: LookupTableDesc
-    sources: tuple[Source, ...]
 
 
 @dataclass
@@ -120,9 +106,9 @@ class _ChainBuilder:
     able: set[int]
     members: list[int] = field(default_factory=list)
 
-    def chains(self) -> list[_Chain]:
+    def chains(self) -> list[NodeGroup]:
         """The chains that are functions of one tensor of bytes, the shortest first."""
-        found: list[_Chain] = []
+        found: list[NodeGroup] = []
         if self.last not in self.able or not self._adds(self.last):
             return found
         while len(self.members) <= MAX_NODES:
@@ -183,7 +169,7 @@ class _ChainBuilder:
     def _result(self) -> TensorDesc:
         return self.ir.tensors[self.last, 0]
 
-    def _made(self, source: Source) -> _Chain | None:
+    def _made(self, source: Source) -> NodeGroup | None:
         """The members as one operator on bytes; None if they read blocks of constants, or others along the last dimension."""
         ir, nodes = self.ir, tuple(sorted(self.members, key=self.ir.step))
         constants: list[tuple[Source, TensorDesc]] = []  # symbolic sizes have no hash
@@ -210,18 +196,5 @@ class _ChainBuilder:
         assert given is not None  # some member reads the source
         tensors = [tensor for _, tensor in constants]
         whole = LookupTableDesc(input_tensor=given, constant_tensors=tensors, output_tensor=self._result, nodes=tuple(operators))
-        return _Chain(nodes, whole, (source, *(each for each, _ in constants)))
-
-
-def _replace_chains(ir: GraphIR, found: Sequence[_Chain], gone: set[int]) -> GraphIR:
-    """The IR in which the last node of each chain computes what all of them did, without those that nothing reads any more."""
-    whole = {chain.nodes[-1]: chain.whole for chain in found}
-    operators = {node: desc for node, desc in ir.operators.items() if node not in gone} | whole
-    reads = {use: source for use, source in ir.reads.items() if use[0] not in gone and use[0] not in whole}
-    groups = {node: nodes for node, nodes in ir.groups.items() if node not in gone}
-    for chain in found:
-        last, (source, *constants) = chain.nodes[-1], chain.sources
-        reads |= {(last, "input_tensor"): source}
-        reads |= {(last, f"constant_tensors[{number}]"): constant for number, constant in enumerate(constants)}
-        groups[last] = tuple(node for member in chain.nodes for node in ir.groups.get(member, (member,)))
-    return replace(ir, operators=operators, reads=reads, declared=dict(ir.bound_outputs), groups=groups)
+        reads = {f"constant_tensors[{number}]": constant for number, (constant, _) in enumerate(constants)}
+        return NodeGroup(nodes, whole, {"input_tensor": source, **reads})

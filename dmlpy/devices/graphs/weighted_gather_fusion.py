@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from dmlpy.devices.graphs.ir import NodeGroup
 from dmlpy.devices.graphs.weighted_gather_desc import MOST_TERMS, WeightedGatherDesc
 from dmlpy.messages.problems import CompileError, DescError, DeviceError
 from dmlpy.operators.elementwise.arithmetic import ElementWiseAddDesc, ElementWiseMultiplyDesc
@@ -47,9 +48,7 @@ def fuse_weighted_gathers(ir: GraphIR, compile_node: Callable[[OperatorDesc], ob
         compile_node: compiles a desc. A whole that it rejects is not fused.
     """
     taken: set[int] = set()
-    wholes: dict[int, OperatorDesc] = {}
-    reads: dict[Use, Source] = {}
-    groups = dict(ir.groups)
+    groups: list[NodeGroup] = []
     for last in reversed(ir.order()):
         if last in taken or type(ir.operators[last]) is not ElementWiseAddDesc:
             continue
@@ -62,19 +61,14 @@ def fuse_weighted_gathers(ir: GraphIR, compile_node: Callable[[OperatorDesc], ob
             compile_node(whole)
         except (CompileError, DescError, DeviceError):
             continue
-        nodes = [node for term in terms for node in term.nodes]
+        nodes = tuple(sorted((node for term in terms for node in term.nodes), key=ir.step))
         taken.update(nodes)
-        wholes[last] = whole
-        reads[last, "input_tensor"] = ir.reads[terms[0].data]
+        reads = {"input_tensor": ir.reads[terms[0].data]}
         for at, term in enumerate(terms):
-            reads[last, f"indices_tensors[{at}]"] = ir.reads[term.indices]
-            reads[last, f"weight_tensors[{at}]"] = ir.reads[term.weight]
-        groups[last] = tuple(sorted(nodes, key=ir.step))
-    if not wholes:
-        return ir
-    operators = {node: desc for node, desc in ir.operators.items() if node not in taken} | wholes
-    reads = {use: source for use, source in ir.reads.items() if use[0] not in taken} | reads
-    return replace(ir, operators=operators, reads=reads, declared=dict(ir.bound_outputs), groups=groups)
+            reads[f"indices_tensors[{at}]"] = ir.reads[term.indices]
+            reads[f"weight_tensors[{at}]"] = ir.reads[term.weight]
+        groups.append(NodeGroup(nodes, whole, reads))
+    return ir.with_groups(groups, taken) if groups else ir
 
 
 def _terms(ir: GraphIR, last: int) -> list[_Term]:
