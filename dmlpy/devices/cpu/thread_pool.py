@@ -13,6 +13,7 @@ import numpy as np
 
 from dmlpy.devices.host.threads import Helper
 from dmlpy.devices.plan import PlanPart
+from dmlpy.messages.naming import plural
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -199,7 +200,7 @@ class Threads(NamedTuple):
         return tiles_for(self.most, per_thread)
 
     def __str__(self) -> str:
-        found = f"{self.woken} thread{'s' * (self.woken > 1)}"
+        found = plural(self.woken, "thread")
         return found if self.most == self.woken else f"{found}, {self.most} within a graph"
 
 

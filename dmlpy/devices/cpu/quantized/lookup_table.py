@@ -16,6 +16,7 @@ from dmlpy.devices.cpu.thread_pool import TaskLaunch, Threads
 from dmlpy.devices.graphs.lookup_table_desc import ENTRIES
 from dmlpy.devices.host.threads import available_threads
 from dmlpy.devices.plan import Launch, Plan, Pointers, in_order
+from dmlpy.messages.naming import plural
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
@@ -95,7 +96,7 @@ class LookupTablePlan(Plan):
             plan.load()
 
     def describe(self) -> str:
-        tables = f"{self._tables} table{'s' * (self._tables > 1)}"
+        tables = plural(self._tables, "table")
         names = " - ".join(type(operator).short_name() for operator in self._operators)
         return f"compiled by LLVM, lookups on {self._threads}; {tables} of {ENTRIES} bytes hold all results of {names}"
 

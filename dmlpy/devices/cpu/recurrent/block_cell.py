@@ -14,6 +14,7 @@ from dmlpy.devices.cpu.thread_pool import TaskLaunch
 from dmlpy.devices.host.threads import available_threads
 from dmlpy.devices.numpy.plans import COMPUTE
 from dmlpy.devices.plan import Launch, Layout, PlanWithoutConstants, Pointers
+from dmlpy.messages.naming import plural
 
 if TYPE_CHECKING:
     from dmlpy.operators.recurrent.block_cell import GRUBlockDesc
@@ -137,7 +138,7 @@ class _CellPlan(PlanWithoutConstants):
         _ = self.kernel
 
     def describe(self) -> str:
-        threads = f"{self._threads} thread{'s' * (self._threads > 1)}"
+        threads = plural(self._threads, "thread")
         work = f"{self._batch} samples, {self._units} units"
         return f"compiled by LLVM, {COMPUTE} arithmetic on {threads}; {work}; weights are read as they lie"
 

@@ -32,6 +32,7 @@ from dmlpy.devices.cuda.performance.autotuning import TunablePlan
 from dmlpy.devices.cuda.performance.gpu_model import CAPTURED_LAUNCH_US, GpuModel, factors_of
 from dmlpy.devices.flops import flops_of
 from dmlpy.devices.plan import Launch, PlanWithoutConstants, Pointers, in_order
+from dmlpy.messages.naming import plural
 from dmlpy.messages.problems import DeviceError
 
 if TYPE_CHECKING:
@@ -112,7 +113,7 @@ class AttentionPlan(PlanWithoutConstants, TunablePlan):
 
     def variants(self) -> Mapping[str, Callable[[], Plan]]:
         return {
-            f"{parts} part{'s' * (parts > 1)} of the keys": partial(AttentionPlan, self._desc, self._library, number)
+            f"{plural(parts, 'part')} of the keys": partial(AttentionPlan, self._desc, self._library, number)
             for number, parts in enumerate(self._parts)
         }
 

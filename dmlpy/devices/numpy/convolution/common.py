@@ -14,6 +14,7 @@ from dmlpy.devices.numpy.convolution.finish import Call, Finish
 from dmlpy.devices.numpy.convolution.geometry import Array, Geometry, Index, filter_array, tensor_array
 from dmlpy.devices.numpy.plans import COMPUTE
 from dmlpy.devices.plan import Launch, Layout, Plan, Pointers
+from dmlpy.messages.naming import plural
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -108,9 +109,9 @@ class TiledPlan(Plan):
         """
 
     def _describe_tiles(self, what: str) -> str:
-        threads = f"{self._threads} thread{'s' * (self._threads > 1)}"
+        threads = plural(self._threads, "thread")
         count = len(self._tiles)
-        lines = [f"NumPy, {COMPUTE} arithmetic on {threads}; {count} tile{'s' * (count > 1)} of {what}"]
+        lines = [f"NumPy, {COMPUTE} arithmetic on {threads}; {plural(count, 'tile')} of {what}"]
         if self.constants:
             lines.append(f"{' and '.join(self.constants)}: packed as {COMPUTE}")
         return "\n".join(lines)

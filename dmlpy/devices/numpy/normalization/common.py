@@ -16,6 +16,7 @@ from dmlpy.devices.numpy.normalization import blocks
 from dmlpy.devices.numpy.normalization.blocks import Block, Blocking
 from dmlpy.devices.numpy.plans import COMPUTE
 from dmlpy.devices.plan import Launch, Layout, PlanWithoutConstants, Pointers
+from dmlpy.messages.naming import plural
 
 if TYPE_CHECKING:
     from dmlpy.devices.axes import Axis
@@ -126,12 +127,12 @@ class NormalizationPlan(PlanWithoutConstants):
 
     def _describe_blocks(self) -> str:
         blocking, groups = self._blocking, prod(self._blocking.statistics)
-        threads = f"{self._threads} thread{'s' * (self._threads > 1)}"
+        threads = plural(self._threads, "thread")
         axes = " ".join(f"{axis.size}{'*' * axis.reduced}" for axis in blocking.axes)
         return (
-            f"NumPy, {COMPUTE} arithmetic on {threads}; {groups} group{'s' * (groups > 1)} of {blocking.group_size}\n"
+            f"NumPy, {COMPUTE} arithmetic on {threads}; {plural(groups, 'group')} of {blocking.group_size}\n"
             f"axes as {self._geometry.operands[self._roles[0]].name} lies in memory: {axes} (* within groups); "
-            f"{blocking.block_count} block{'s' * (blocking.block_count > 1)} of {' x '.join(map(str, blocking.largest))}"
+            f"{plural(blocking.block_count, 'block')} of {' x '.join(map(str, blocking.largest))}"
         )
 
     def _describe_copies(self) -> list[str]:
