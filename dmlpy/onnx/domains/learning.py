@@ -14,9 +14,9 @@ from dmlpy.onnx.domains.scores import (
     describe_classes,
     feature_rows,
     numbers_of,
-    require_pairs,
     rows_of,
     transform_of,
+    transform_pairs,
     transform_scores,
     transform_targets,
 )
@@ -203,8 +203,5 @@ def linear_classifier(node: Node) -> Sequence[Array]:
     scores = _linear_scores(node, classes)
     if classes > 1:
         return [labels[scores.argmax(-1)], transform_scores(scores, transform).astype(np.float32)]
-    require_pairs(node, transform)
     score = scores[:, 0]
-    # ONNX Runtime applies no transform but LOGISTIC to two classes of one score.
-    pair = transform_scores(np.stack([-score, score], -1), "LOGISTIC") if transform == "LOGISTIC" else np.stack([1 - score, score], -1)
-    return [labels[(score > 0).astype(int)], pair.astype(np.float32)]
+    return [labels[(score > 0).astype(int)], transform_pairs(node, score, 1 - score, transform).astype(np.float32)]

@@ -30,13 +30,6 @@ def transform_of(node: Node) -> str:
     return transform
 
 
-def require_pairs(node: Node, transform: str) -> None:
-    """Rejects PROBIT where two classes share one score: ONNX does not say what the other score is, and ONNX Runtime leaves it unset."""
-    if transform == "PROBIT":
-        expected = f"one of {listed([name for name in TRANSFORMS if name != transform])}, where two classes share one score"
-        raise node.refusal("onnx.attribute", "post_transform", repr(transform), expected)
-
-
 def transform_scores(scores: Array, transform: str) -> Array:
     """The scores after a post_transform, one of `TRANSFORMS`."""
     if transform == "NONE":
@@ -53,6 +46,26 @@ def transform_scores(scores: Array, transform: str) -> Array:
 def transform_targets(scores: Array, transform: str) -> Array:
     """The scores of a regressor's targets, [rows, targets], after a post_transform: ONNX Runtime applies only PROBIT to a single target."""
     return transform_scores(scores, transform) if scores.shape[-1] > 1 or transform == "PROBIT" else scores
+
+
+def transform_pairs(node: Node, score: Array, other: Array, transform: str) -> Array:
+    """The scores of two classes that share one, [rows, 2], after a post_transform: ONNX Runtime applies only LOGISTIC to them.
+
+    Args:
+        node: the node.
+        score: the score of the second class, [rows].
+        other: that of the first class without a transform.
+        transform: one of `TRANSFORMS`.
+
+    Raises:
+        NotLowered: it is PROBIT: ONNX does not say what the other score is, and ONNX Runtime leaves it unset.
+    """
+    if transform == "PROBIT":
+        expected = f"one of {listed([name for name in TRANSFORMS if name != transform])}, where two classes share one score"
+        raise node.refusal("onnx.attribute", "post_transform", repr(transform), expected)
+    if transform == "LOGISTIC":
+        return transform_scores(np.stack([-score, score], -1), transform)
+    return np.stack([other, score], -1)
 
 
 def _probits(shares: Array) -> Array:

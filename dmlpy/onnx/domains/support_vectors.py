@@ -16,9 +16,9 @@ from dmlpy.onnx.domains.scores import (
     describe_classes,
     feature_rows,
     numbers_of,
-    require_pairs,
     rows_of,
     transform_of,
+    transform_pairs,
     transform_scores,
 )
 from dmlpy.onnx.loading.schemas import LEARNING
@@ -220,10 +220,9 @@ def kernel_classifier(node: Node) -> Sequence[Array]:
         return [found, transform_scores(pairs.probabilities(scores), transform).astype(np.float32)]
     if classes > 2:
         return [found, transform_scores(scores, transform).astype(np.float32)]
-    require_pairs(node, transform)
     (score,) = scores.T
-    pair = np.stack([-score if transform in ("NONE", "LOGISTIC") else 1 - score, score], -1)
-    return [found, transform_scores(pair, "LOGISTIC" if transform == "LOGISTIC" else "NONE").astype(np.float32)]
+    other = -score if transform == "NONE" else 1 - score
+    return [found, transform_pairs(node, score, other, transform).astype(np.float32)]
 
 
 def _scores_of_classes(node: Node, classes: int) -> Array:

@@ -10,7 +10,7 @@ from onnx import TensorProto, numpy_helper
 
 from dmlpy.messages.naming import Count, listed, plural
 from dmlpy.onnx.domains.host_operators import register_host_operator
-from dmlpy.onnx.domains.scores import class_labels, require_pairs, transform_of, transform_scores, transform_targets
+from dmlpy.onnx.domains.scores import class_labels, transform_of, transform_pairs, transform_scores, transform_targets
 from dmlpy.onnx.domains.trees import Trees, required_integers
 from dmlpy.onnx.loading.schemas import LEARNING
 
@@ -277,12 +277,8 @@ def tree_classifier(node: Node) -> Sequence[Array]:
 
 def _scores_of_two(node: Node, score: Array, transform: str) -> Array:
     """The scores of two classes where leaves have one weight: that of the second class, as ONNX Runtime and the reference have it."""
-    require_pairs(node, transform)
-    if transform == "LOGISTIC":
-        return transform_scores(np.stack([-score, score], -1), transform)
-    # ONNX Runtime applies no other transform then. Weights of which none is negative are taken for shares.
-    is_share = _numbers(node, "class_weights").min() >= 0
-    return np.stack([(1.0 if is_share else 0.0) - score, score], -1)
+    is_share = _numbers(node, "class_weights").min() >= 0  # weights of which none is negative are taken for shares
+    return transform_pairs(node, score, (1.0 if is_share else 0.0) - score, transform)
 
 
 def _numbers(node: Node, name: str, *, required: bool = True) -> Array:
