@@ -17,6 +17,7 @@ from onnx.backend.base import Backend, BackendRep, Device, DeviceType, namedtupl
 from dmlpy.devices import list_devices
 from dmlpy.messages.problems import DmlError
 from dmlpy.onnx.loading.elements import element_of_array
+from dmlpy.onnx.loading.schemas import domain_of
 from dmlpy.onnx.model import load
 
 if TYPE_CHECKING:
@@ -97,7 +98,7 @@ class DmlpyBackend(Backend):
         made = [helper.make_empty_tensor_value_info(name) for name in node.output if name]
         graph = helper.make_graph([node], node.op_type, given, made)
         imports = [helper.make_opsetid("", opset)]
-        if node.domain not in ("", "ai.onnx"):
+        if domain_of(node.domain):
             imports.append(helper.make_opsetid(node.domain, 1))
         return cls.run_model(helper.make_model(graph, opset_imports=imports), arrays, device, **kwargs)
 

@@ -22,6 +22,7 @@ from dmlpy.onnx.loading.message_count import count_messages
 from dmlpy.onnx.loading.model_checks import problems_of
 from dmlpy.onnx.loading.model_size import count_model_nodes, measure_model, memory_problem
 from dmlpy.onnx.loading.node_order import with_sorted_nodes
+from dmlpy.onnx.loading.schemas import domain_of
 from dmlpy.onnx.loading.separate_weights import SeparateWeights, read_model
 from dmlpy.onnx.loading.stored_weights import LEAST_STORED, StoredWeight, WeightFile
 from dmlpy.onnx.loading.values import value_from_proto
@@ -85,7 +86,7 @@ class LoadedModel:
         if (problem := memory_problem(self.proto, folder, limits, self.size)) is not None:
             raise DescError(f"onnx.load: {name}", [problem])
         self.folder = folder
-        self.opsets = {"" if item.domain == "ai.onnx" else item.domain: item.version for item in self.proto.opset_import}
+        self.opsets = {domain_of(item.domain): item.version for item in self.proto.opset_import}
         self.without_owned_inputs: set[Hashable] = set()
         self.joins_chains = True
         self._begin()

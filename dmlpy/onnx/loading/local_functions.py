@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from onnx import FunctionProto, ModelProto, NodeProto, defs, helper
 
 from dmlpy.messages.problems import Problem
-from dmlpy.onnx.loading.model_checks import called_functions, domain_of
-from dmlpy.onnx.loading.schemas import schema_of
+from dmlpy.onnx.loading.model_checks import called_functions
+from dmlpy.onnx.loading.schemas import domain_of, schema_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -13,7 +13,7 @@ from dmlpy.messages.problems import MAX_PROBLEMS, Problem
 from dmlpy.onnx.loading import tensors
 from dmlpy.onnx.loading.elements import ELEMENTS, element_name, sizes_problem
 from dmlpy.onnx.loading.limits import MAX_NAME, OPERANDS, Limits, ModelSize, limit_problem, most_bytes, most_nodes
-from dmlpy.onnx.loading.schemas import OWN, attributes_of, first_opsets, inputs_of, operators_of, schema_of
+from dmlpy.onnx.loading.schemas import OWN, attributes_of, domain_of, first_opsets, inputs_of, operators_of, schema_of
 from dmlpy.onnx.loading.values import can_be_equal, listed_sizes, value_from_proto
 
 if TYPE_CHECKING:
@@ -108,11 +108,6 @@ def _problems(model: ModelProto, folder: Path | None, limits: Limits, nodes: int
     yield from broken
     if not broken:
         yield from _Graphs(folder, opsets, functions, most, weights).problems(model.graph, ChainMap(), "", 0)
-
-
-def domain_of(text: str) -> str:
-    """A domain's name; ONNX's own has two."""
-    return "" if text == "ai.onnx" else text
 
 
 def _is_name(text: object, *, empty: bool = False) -> bool:
@@ -440,7 +435,7 @@ def _form_problems(node: NodeProto, schema: defs.OpSchema, place: str) -> Iterat
 
 def _body_problems(node: NodeProto, opset: int, place: str) -> Iterator[Problem]:
     """Bodies whose numbers of inputs or outputs differ from their node's."""
-    if node.op_type not in ("If", "Loop", "Scan") or node.domain not in ("", "ai.onnx"):
+    if node.op_type not in ("If", "Loop", "Scan") or domain_of(node.domain):
         return
     given = {"If": 0, "Loop": max(len(node.input), 2), "Scan": len(node.input) - (1 if opset < 9 else 0)}[node.op_type]
     wanted = len(node.output) + (1 if node.op_type == "Loop" else 0)

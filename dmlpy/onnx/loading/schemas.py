@@ -18,6 +18,11 @@ OWN = "dmlpy"
 """The domain of operators that dmlpy puts into the place of a model's nodes, and that no other domain has. Files may not use it."""
 
 
+def domain_of(text: str) -> str:
+    """A domain's name; ONNX's own has two."""
+    return "" if text == "ai.onnx" else text
+
+
 @cache
 def first_opsets() -> Mapping[str, int]:
     """The first opset that has each of ONNX's own operators."""

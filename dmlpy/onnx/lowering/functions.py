@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from onnx import AttributeProto, FunctionProto, NodeProto
 
+from dmlpy.onnx.loading.schemas import domain_of
 from dmlpy.onnx.lowering.subgraphs import subgraphs_of
 from dmlpy.onnx.nodes import inference_guard
 
@@ -35,7 +36,7 @@ def expand_function(
     inner: Scope = {formal: value for formal, value in zip(function.input, node.inputs, strict=False) if value is not None}
     absent = {formal for formal in function.input if formal not in inner}
     nodes = [_resolve_attributes(proto, given, absent) for proto in function.node]
-    own = {"" if item.domain == "ai.onnx" else item.domain: item.version for item in function.opset_import}
+    own = {domain_of(item.domain): item.version for item in function.opset_import}
     lowering.lower_nodes(nodes, inner, f"{node.name}/", {**opsets, **own})
     return [inner.get(formal) if name else None for formal, name in zip(function.output, node.proto.output, strict=False)]
 

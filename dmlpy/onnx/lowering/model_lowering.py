@@ -17,7 +17,7 @@ from dmlpy.onnx.domains.host_operators import find_problems as find_host_problem
 from dmlpy.onnx.domains.remedies import remedy_of
 from dmlpy.onnx.loading.limits import OPERANDS
 from dmlpy.onnx.loading.model_size import count_nodes
-from dmlpy.onnx.loading.schemas import MICROSOFT
+from dmlpy.onnx.loading.schemas import MICROSOFT, domain_of
 from dmlpy.onnx.loading.stored_weights import held_elements
 from dmlpy.onnx.loading.values import Value
 from dmlpy.onnx.lowering import constant_folding, control_flow, functions, host_evaluation, sequences, sized_constants, subgraphs
@@ -228,7 +228,7 @@ class Lowering:
         own = NodeProto()
         own.CopyFrom(proto)
         own.name = name
-        domain = "" if proto.domain == "ai.onnx" else proto.domain
+        domain = domain_of(proto.domain)
         if absent := [given for given in proto.input if given and given not in scope]:
             problem = Problem("onnx.missing", name, f"{absent[0]!r}, an input of a body that its node leaves out", "a value")
             raise DescError(f"onnx: {self.model.name}", [problem])
@@ -574,7 +574,7 @@ def _weights_of_products(graph: GraphProto) -> frozenset[str]:
     weights, others = set[str](), {item.name for item in (*graph.input, *graph.output)}
     others |= {tensor.values.name for tensor in graph.sparse_initializer}
     for proto in graph.node:
-        place = _WEIGHTS.get(proto.op_type) if proto.domain in ("", "ai.onnx") else None
+        place = None if domain_of(proto.domain) else _WEIGHTS.get(proto.op_type)
         for index, name in enumerate(proto.input):
             (weights if index == place else others).add(name)
         others.update(subgraphs.captured_names(proto))

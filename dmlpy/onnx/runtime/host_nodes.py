@@ -10,6 +10,7 @@ import numpy as np
 from dmlpy.messages.problems import DeviceError, Problem
 from dmlpy.onnx.domains.host_operators import compute_node as computed_by_domain
 from dmlpy.onnx.domains.host_operators import find_host_operator
+from dmlpy.onnx.loading.schemas import domain_of
 from dmlpy.onnx.lowering.host_evaluation import HostProgram, is_supported
 from dmlpy.onnx.lowering.model_lowering import SingleNodeLowering
 from dmlpy.onnx.lowering.node_evaluation import Float64Program, are_float64_only, evaluate_program, has_types
@@ -36,7 +37,8 @@ def prepare_host_node(node: HostNode, context: CompileContext) -> Callable[[dict
     Raises:
         DeviceError: nothing can run it.
     """
-    if node.proto.domain in ("", "ai.onnx") and node.proto.op_type in ("Loop", "Scan", "SequenceMap"):
+    own = domain_of(node.proto.domain)
+    if not own and node.proto.op_type in ("Loop", "Scan", "SequenceMap"):
         from dmlpy.onnx.runtime.loops import LoopRun  # few models have loops
 
         loop = LoopRun(node, context)
@@ -47,7 +49,6 @@ def prepare_host_node(node: HostNode, context: CompileContext) -> Callable[[dict
 
         return run_loop
 
-    own = "" if node.proto.domain == "ai.onnx" else node.proto.domain
     if not own and (passes := _PASSING.get(node.proto.op_type)) is not None:
         return lambda values: passes(node, values)
     if not own and (computes := SEQUENCES.get(node.proto.op_type)) is not None:
@@ -74,7 +75,7 @@ def prepare_host_node(node: HostNode, context: CompileContext) -> Callable[[dict
 
 def _run_reference(node: HostNode, context: CompileContext) -> Callable[[dict[str, Any]], None]:
     """A node that DirectML's operators compute, or ONNX's reference implementation."""
-    own = "" if node.proto.domain == "ai.onnx" else node.proto.domain
+    own = domain_of(node.proto.domain)
 
     @cache
     def program() -> HostProgram:
@@ -147,7 +148,7 @@ class _Operators:
         self._lock = forks.lock()
 
     def __call__(self, given: dict[str, Any]) -> dict[str, Any] | None:
-        """The node's outputs by name; None if it was lowered."""
+        """The node's outputs by name; None if no operators express it."""
         if not all(isinstance(array, np.ndarray) for array in given.values()):
             return None
         wide = not self._has_types and are_float64_only(given.values())
