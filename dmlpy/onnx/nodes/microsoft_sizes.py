@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dmlpy.messages.problems import Problem
-from dmlpy.onnx.loading.values import listed_sizes
+from dmlpy.onnx.loading.values import can_be_equal, listed_sizes
 from dmlpy.onnx.nodes.ranks import dimension_problems
 
 if TYPE_CHECKING:
@@ -56,22 +56,17 @@ def _sizes(node: Node, index: int) -> Sizes | None:
 def _vector_problems(node: Node, index: int, last: Sizes) -> Iterator[Problem]:
     """A vector of another length than the first input's last dimension."""
     sizes = _sizes(node, index)
-    if sizes is not None and (len(sizes) != 1 or (last and _differ(sizes[0], last[0]))):
+    if sizes is not None and not can_be_equal(sizes, last):
         yield _problem(index, sizes, f"{listed_sizes(last)}: one number for each entry of the last dimension of input 0")
 
 
 def _skip_problems(skip: Sizes, sizes: Sizes) -> Iterator[Problem]:
     """Yields a problem unless the addend has the first input's sizes; its batch may be 1 or left out."""
-    is_alike = not any(map(_differ, skip[-2:], sizes[-2:]))
-    is_batch = len(skip) < len(sizes) or len(sizes) < 3 or skip[0] == 1 or not _differ(skip[0], sizes[0])
-    if len(skip) > len(sizes) or not is_alike or not is_batch:
-        others = f" or {listed_sizes(sizes[1:])}" if len(sizes) > 2 else ""
+    batched = len(sizes) > 2
+    allowed = [sizes, (1, *sizes[1:]), sizes[1:]] if batched else [sizes]
+    if not any(can_be_equal(skip, each) for each in allowed):
+        others = f" or {listed_sizes(sizes[1:])}" if batched else ""
         yield _problem(1, skip, f"{listed_sizes(sizes)}{others}: the sizes of input 0")
-
-
-def _differ(one: object, other: object) -> bool:
-    """Whether two sizes are known, and not the same."""
-    return isinstance(one, int) and isinstance(other, int) and one != other
 
 
 def _problem(index: int, sizes: Sizes, expected: str) -> Problem:
