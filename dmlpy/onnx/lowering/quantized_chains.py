@@ -44,6 +44,16 @@ def join_chains(model: LoadedModel) -> Sequence[NodeProto]:
     return _Chains(model).nodes()
 
 
+def returns_from_numbers(scale: Array | np.float32) -> bool:
+    """Whether the numbers that integers stand for, quantized again, are those integers: neither rounded much nor infinite.
+
+    Args:
+        scale: the scale of the whole tensor.
+    """
+    limits = np.finfo(np.float32)
+    return bool(limits.tiny <= np.abs(scale) <= limits.max / 256)
+
+
 @dataclass(frozen=True)
 class _Quantized:
     """A quantized value and what its integers stand for.
@@ -63,12 +73,6 @@ class _Quantized:
     @property
     def element(self) -> int:
         return int(helper.np_dtype_to_tensor_dtype(self.zero_point.dtype))
-
-    @property
-    def returns_from_numbers(self) -> bool:
-        """Whether the numbers that integers stand for, quantized again, are those integers: neither rounded much nor infinite."""
-        limits = np.finfo(np.float32)
-        return self.scale.size == 1 and bool(limits.tiny <= np.abs(self.scale.reshape(())) <= limits.max / 256)
 
     def is_per(self, axis: int, rank: int) -> bool:
         """Whether it has one scale, or one for each entry along an axis."""
@@ -139,7 +143,7 @@ class _Chains:
     def _move(self, core: NodeProto, result: _Quantized) -> NodeProto | None:
         """The node on integers instead of numbers, if quantizing the numbers returns the integers."""
         x = self._operand(core, 0)
-        if x is None or not x.returns_from_numbers or x.element != result.element:
+        if x is None or x.scale.size != 1 or not returns_from_numbers(x.scale) or x.element != result.element:
             return None
         if x.scale.reshape(-1)[0] != result.scale.reshape(-1)[0] or x.zero_point.reshape(-1)[0] != result.zero_point.reshape(-1)[0]:
             return None

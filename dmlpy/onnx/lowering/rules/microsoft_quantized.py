@@ -15,6 +15,7 @@ from dmlpy.description.int4 import unpack_int4
 from dmlpy.description.tensors import TensorDesc
 from dmlpy.messages.naming import listed, plural
 from dmlpy.onnx.loading.schemas import MICROSOFT, OWN
+from dmlpy.onnx.lowering.quantized_chains import returns_from_numbers
 from dmlpy.onnx.lowering.rules import lowers
 from dmlpy.onnx.lowering.rules.elementwise import in_four, quantization
 from dmlpy.onnx.lowering.rules.pooling import fit_windows, window_members
@@ -89,7 +90,7 @@ def concat(node: Node) -> Expression:
     axis = node.axis(int(node.attribute("axis", 0)), node.rank(2))
     parts = []
     for index in range(2, len(node.inputs), 3):
-        is_same = _are_same(node, index + 1, 0) and _are_same(node, index + 2, 1) and _returns_from_numbers(number_of(node, 0))
+        is_same = _are_same(node, index + 1, 0) and _are_same(node, index + 2, 1) and returns_from_numbers(number_of(node, 0))
         parts.append(node.x(index) if is_same else quantized(node, dequantized(node, index), 0, node.data_type(1)))
     return x.join(parts, axis=axis)
 
@@ -100,12 +101,6 @@ def _are_same(node: Node, index: int, other: int) -> bool:
         return False
     first, second = node.value(index).array, node.value(other).array
     return first is not None and second is not None and first.dtype == second.dtype and number_of(node, index) == number_of(node, other)
-
-
-def _returns_from_numbers(scale: np.float32) -> bool:
-    """Whether the numbers that integers stand for, quantized again, are those integers: neither rounded much nor infinite."""
-    limits = np.finfo(np.float32)
-    return bool(limits.tiny <= np.abs(scale) <= limits.max / 256)
 
 
 @lowers("QLinearGlobalAveragePool", domain=MICROSOFT)
