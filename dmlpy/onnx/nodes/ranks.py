@@ -29,13 +29,12 @@ _LEAST: dict[str, tuple[int, ...]] = {
 }
 """The fewest dimensions of the first inputs."""
 _ALIKE = {
-    **dict.fromkeys(("Conv", "ConvInteger", "ConvTranspose", "GridSample"), (1,)),
-    "DeformConv": (1, 2),
-    "QLinearConv": (3,),
+    **dict.fromkeys(("Conv", "ConvInteger", "ConvTranspose", "GridSample"), ((1, 0),)),
+    "DeformConv": ((1, 0), (2, 0)),
+    "QLinearConv": ((3, 0),),
+    **dict.fromkeys(("NegativeLogLikelihoodLoss", "SoftmaxCrossEntropyLoss"), ((1, 1),)),  # a class instead of a score for each class
 }
-"""Inputs that have as many dimensions as the first one, by index."""
-_TARGETS = frozenset({"NegativeLogLikelihoodLoss", "SoftmaxCrossEntropyLoss"})
-"""Operators whose second input has a class where the first has a score for each class: all dimensions but one."""
+"""Inputs that have as many dimensions as the first one, or one fewer: the index, and 0 or 1."""
 
 
 def rank_problems(node: Node) -> Iterator[Problem]:
@@ -45,10 +44,9 @@ def rank_problems(node: Node) -> Iterator[Problem]:
     for index, least in enumerate(_LEAST.get(node.op_type, ())):
         yield from dimension_problems(node, index, least, None)
     if (alike := _ALIKE.get(node.op_type)) is not None and node.has(0) and (sizes := node.value(0).sizes) is not None:
-        for index in alike:
-            yield from dimension_problems(node, index, len(sizes), len(sizes), f"as many as {node.input_label(0)} has")
-    if node.op_type in _TARGETS and node.has(0) and (sizes := node.value(0).sizes) is not None:
-        yield from dimension_problems(node, 1, len(sizes) - 1, len(sizes) - 1, f"one fewer than {node.input_label(0)} has")
+        for index, fewer in alike:
+            rank, why = len(sizes) - fewer, "one fewer than" if fewer else "as many as"
+            yield from dimension_problems(node, index, rank, rank, f"{why} {node.input_label(0)} has")
 
 
 def dimension_problems(node: Node, index: int, least: int, most: int | None, *why: str) -> Iterator[Problem]:
