@@ -33,8 +33,6 @@ def resized(node: Node) -> tuple[list[int], list[float | None]]:
         for axis, size in zip(named, wanted, strict=True):
             outputs[axis], factors[axis] = size, _ratio(size, sizes[axis])
         policy = node.attribute("keep_aspect_ratio_policy", "stretch")
-        if policy not in ("stretch", "not_larger", "not_smaller"):
-            raise node.invalid("keep_aspect_ratio_policy", "stretch", "not_larger", "not_smaller")
         if policy != "stretch":
             ratios = [outputs[axis] / sizes[axis] if (known := factors[axis]) is None else known for axis in named]
             common = (min if policy == "not_larger" else max)(ratios)
