@@ -62,12 +62,12 @@ def _integer(node: Node, index: int) -> int:
     return int(array.item())
 
 
-def _place(node: Node, index: int, count: int, default: int) -> int:
-    """A position counted from the front."""
-    given = _integer(node, index) if node.has(index) else default
-    if not -count <= given < max(count, 1):
-        raise node.refusal("onnx.attribute", node.input_label(index), str(given), f"{-count} to {count - 1}")
-    return given % count if count else 0
+def _place(node: Node, index: int, count: int, last: int) -> int:
+    """A position counted from the front; the last one if none is given."""
+    given = _integer(node, index) if node.has(index) else last
+    if not -count <= given <= last:
+        raise node.refusal("onnx.attribute", node.input_label(index), str(given), f"{-count} to {last}")
+    return given + count if given < 0 else given
 
 
 def _construct(_: GraphLowering, node: Node) -> Values:
@@ -81,25 +81,20 @@ def _empty(_: GraphLowering, node: Node) -> Values:
 def _insert(lowering: GraphLowering, node: Node) -> Values:
     _check_room(lowering, node, len(_items(node)) + 1)
     items = list(_items(node))
-    count = len(items)
-    given = _integer(node, 2) if node.has(2) else count
-    place = given + count if given < 0 else given
-    if not 0 <= place <= count:
-        raise node.refusal("onnx.attribute", node.input_label(2), str(given), f"{-count} to {count}")
-    items.insert(place, node.value(1))
+    items.insert(_place(node, 2, len(items), len(items)), node.value(1))
     return _sequence(node, tuple(items), node.value(0).element)
 
 
 def _erase(lowering: GraphLowering, node: Node) -> Values:
     _check_room(lowering, node, len(_items(node)))
     items = list(_items(node))
-    del items[_place(node, 1, len(items), -1)]
+    del items[_place(node, 1, len(items), len(items) - 1)]
     return _sequence(node, tuple(items), node.value(0).element)
 
 
 def _at(_: GraphLowering, node: Node) -> Values:
     items = _items(node)
-    return [items[_place(node, 1, len(items), 0)]]
+    return [items[_place(node, 1, len(items), len(items) - 1)]]
 
 
 def _length(_: GraphLowering, node: Node) -> Values:
