@@ -81,5 +81,6 @@ def declared_size_problems(declared: Mapping[str, Value], values: Mapping[str, V
 def tell_contradicted(contradicted: Sequence[Problem]) -> str:
     """A sentence about wrong sizes, which names the first few."""
     told = [f"{problem.sentence()}, expected {problem.expected}" for problem in contradicted[:_MOST_TOLD]]
-    more = len(contradicted) - len(told)
-    return f"the file is wrong, and the model runs: {'; '.join([*told, *([f'{more} more'] if more else [])])}"
+    if more := len(contradicted) - len(told):
+        told.append(f"{more} more")
+    return f"the file is wrong, and the model runs: {'; '.join(told)}"
