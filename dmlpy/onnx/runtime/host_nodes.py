@@ -115,12 +115,11 @@ def _get_element(node: HostNode, values: dict[str, Any]) -> None:
 
 def _require_elements(node: HostNode, values: dict[str, Any]) -> None:
     """Rejects optionals that hold nothing, for a node that reads what they hold."""
-    if all(values[name] is not None for name in node.proto.input if name):
-        return
     expected = "an optional that holds something: OptionalHasElement says whether it does"
-    places = [(index, name) for index, name in enumerate(node.proto.input) if name and values[name] is None]
-    problems = [Problem("onnx.host", f"{node.proto.name}.input {index}", f"{name!r}, None", expected) for index, name in places]
-    raise DeviceError("the host", problems)
+    empty = [(index, name) for index, name in enumerate(node.proto.input) if name and values[name] is None]
+    if empty:
+        problems = [Problem("onnx.host", f"{node.proto.name}.input {index}", f"{name!r}, None", expected) for index, name in empty]
+        raise DeviceError("the host", problems)
 
 
 _PASSING = {"Identity": _pass, "Optional": _pass, "OptionalGetElement": _get_element, "OptionalHasElement": _has_element}
