@@ -149,8 +149,8 @@ def evaluate_node(node: NodeProto, opsets: Mapping[str, int], arrays: Mapping[st
     Models repeat the arithmetic of their shapes hundreds of times: nodes that differ in names alone share a program.
     """
     wanted = [name for name in node.output if name]
-    small = all(item.ByteSize() <= _MOST_SHARED_BYTES for item in node.attribute)
-    if not small or node.op_type not in _QUICK or node.domain or "" not in opsets:
+    is_shared = node.op_type in _QUICK and not node.domain and "" in opsets
+    if not is_shared or any(item.ByteSize() > _MOST_SHARED_BYTES for item in node.attribute):
         return HostProgram([node], opsets, list(arrays), wanted)(arrays)
     places = {name: f"i{place}" for place, name in enumerate(dict.fromkeys(node.input)) if name}
     form = NodeProto(op_type=node.op_type, input=[places.get(name, "") for name in node.input], attribute=node.attribute)
