@@ -69,9 +69,9 @@ _BINARY: dict[str, Callable[[Expression, Expression], Expression]] = {
 _FOLDED: dict[str, Callable[[Expression, Expression], Expression]] = {"Max": x.max, "Min": x.min, "Sum": x.add}
 
 
-def _number(like: Expression, data_type: DataType, value: int) -> Expression:
-    """A number that broadcasts to an expression."""
-    return x.fill_value_constant(value_data_type=data_type, value=value, output_sizes=[1] * len(like.sizes))
+def number(like: Expression, value: float, data_type: DataType | None = None) -> Expression:
+    """A number that broadcasts to an expression, of its type or of another one."""
+    return x.fill_value_constant(value_data_type=data_type or like.data_type, value=value, output_sizes=[1] * len(like.sizes))
 
 
 _UNSIGNED = {
@@ -180,7 +180,7 @@ def shift(node: Node) -> Expression:
         return _with_type(x.bit_shift_left(bits, places), data.data_type)
     moved = x.bit_shift_right(bits, places)
     if bits is not data:
-        zero = _number(data, data.data_type, 0)
+        zero = number(data, 0)
         filled = x.bit_not(x.bit_shift_right(x.bit_not(bits), places))  # a negative number is filled with ones
         moved = x.if_(x.logical_less_than(data, zero, output_data_type="UINT8"), filled, moved)
     return _with_type(moved, data.data_type)
@@ -276,7 +276,7 @@ def cast(node: Node) -> Expression:
     if data.data_type in NIBBLES or data_type in NIBBLES:
         return _cast_nibbles(data, data_type)
     if wanted is not None and wanted.element == TensorProto.BOOL:
-        zero = _number(data, data.data_type, 0)
+        zero = number(data, 0)
         return x.logical_not(x.logical_equals(data, zero, output_data_type="UINT8"))
     return x.cast(data, output_data_type=data_type)
 
@@ -296,14 +296,14 @@ def _cast_nibbles(data: Expression, data_type: DataType) -> Expression:
 
     As in ONNX's reference implementation, fractions are truncated, and numbers out of range wrap around.
     """
-    one = _number(data, DataType.FLOAT32, 1)
+    one = number(data, 1, DataType.FLOAT32)
     wide = (
         x.dequantize(data, **quantization(one, None, data.data_type), output_data_type="FLOAT32")
         if data.data_type in NIBBLES
         else x.cast(data, output_data_type="FLOAT32")
     )
     if data_type in NIBBLES:
-        least, count = (_number(data, DataType.INT32, value) for value in (data_type.limits[0], 16))
+        least, count = (number(data, value, DataType.INT32) for value in (data_type.limits[0], 16))
         whole = x.subtract(x.cast(wide, output_data_type="INT32"), least)
         wide = x.cast(x.add(x.modulus_floor(whole, count), least), output_data_type="FLOAT32")
         return x.quantize(wide, **quantization(one, None, data_type), output_data_type=data_type)

@@ -10,7 +10,7 @@ import numpy as np
 from dmlpy import x
 from dmlpy.description.enums import DataType
 from dmlpy.onnx.lowering.rules import lowers
-from dmlpy.onnx.lowering.rules.elementwise import in_four
+from dmlpy.onnx.lowering.rules.elementwise import in_four, number
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -190,7 +190,7 @@ def scatter_nd(node: Node) -> Expression:
     linear: Expression | None = None
     for axis in range(indexed):
         own = _from_front(indices.reshape(tuples, indexed)[:, axis], sizes[axis])
-        step = _number(own, prod(sizes[axis + 1 : indexed]))
+        step = number(own, prod(sizes[axis + 1 : indexed]))
         linear = x.multiply(own, step) if linear is None else x.add(linear, x.multiply(own, step))
     assert linear is not None
     return _combine(
@@ -227,19 +227,15 @@ def _combine(node: Node, reduction: str, data: Expression, indices: Expression, 
     places = x.fill_value_sequence(value_data_type=own.data_type, value_start=0, value_delta=1, output_sizes=[1, length, 1, 1])
     chosen = x.logical_equals(own, places, output_data_type="UINT8")
     table = (rows, length, block, count)
-    neutral = data.reshape(rows, length, block, 1) if reduction in ("max", "min") else _number(updates, 0 if reduction == "add" else 1)
+    neutral = data.reshape(rows, length, block, 1) if reduction in ("max", "min") else number(updates, 0 if reduction == "add" else 1)
     picked = x.if_(chosen.broadcast(*table), updates.broadcast(*table), neutral.broadcast(*table))
     return combine(data.reshape(rows, length, block, 1), x.reduce(picked, function=function, axes=[3]))
 
 
 def _from_front(indices: Expression, size: int) -> Expression:
     """Indices counted from the front, where negative ones counted from the end."""
-    negative = x.logical_less_than(indices, _number(indices, 0), output_data_type="UINT8")
-    return x.if_(negative, x.add(indices, _number(indices, size)), indices)
-
-
-def _number(like: Expression, value: int) -> Expression:
-    return x.fill_value_constant(value_data_type=like.data_type, value=value, output_sizes=[1] * len(like.sizes))
+    negative = x.logical_less_than(indices, number(indices, 0), output_data_type="UINT8")
+    return x.if_(negative, x.add(indices, number(indices, size)), indices)
 
 
 def _is_covered(data: Expression, sizes: tuple[int, ...], axis: int) -> Expression:
@@ -261,5 +257,5 @@ def tensor_scatter(node: Node) -> Expression:
         first = node.x(2).reshape(*[-1 if place == len(data.sizes) - rank else 1 for place in range(len(data.sizes))])
         places = x.add(first, places)
     if node.attribute("mode", "linear") == "circular":
-        places = x.modulus_floor(places, _number(places, data.sizes[axis]))
+        places = x.modulus_floor(places, number(places, data.sizes[axis]))
     return x.scatter(data, places.broadcast(*updates.sizes), updates, axis=axis)

@@ -17,7 +17,7 @@ from dmlpy.messages.naming import listed, plural
 from dmlpy.onnx.loading.schemas import MICROSOFT, OWN
 from dmlpy.onnx.lowering.quantized_chains import returns_from_numbers
 from dmlpy.onnx.lowering.rules import lowers
-from dmlpy.onnx.lowering.rules.elementwise import in_four, quantization
+from dmlpy.onnx.lowering.rules.elementwise import in_four, number, quantization
 from dmlpy.onnx.lowering.rules.pooling import fit_windows, window_members
 from dmlpy.onnx.lowering.rules.quantized_products import by_column, by_row, require, sides
 from dmlpy.onnx.nodes.windows import compute_windows
@@ -139,10 +139,10 @@ def average_pool(node: Node) -> Expression:
         means = x.average_pooling(placed, **window_members(fitted), include_padding=counts)
     else:
         node.reserve_steps(prod(fitted.lengths))
-        ones = x.fill_value_constant(value_data_type=placed.data_type, value=1, output_sizes=[1] * len(placed.sizes))
+        one = number(placed, 1)
         inside = counts or not any((*fitted.start, *fitted.end))
-        number = ones * prod(fitted.lengths) if inside else _sums(ones.broadcast(1, 1, *placed.sizes[2:]), fitted)
-        means = x.divide(_sums(placed, fitted), number)
+        count = one * prod(fitted.lengths) if inside else _sums(one.broadcast(1, 1, *placed.sizes[2:]), fitted)
+        means = x.divide(_sums(placed, fitted), count)
     scale, zero = _parameters(node, 3, 4)
     return rounded(_channels_back(node, windows.remove_dimensions(means)) / scale + zero, node.data_type(0))
 

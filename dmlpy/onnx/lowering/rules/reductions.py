@@ -10,7 +10,7 @@ import numpy as np
 from dmlpy import x
 from dmlpy.description.enums import AxisDirection, DataType
 from dmlpy.onnx.lowering.rules import lowers
-from dmlpy.onnx.lowering.rules.elementwise import in_four
+from dmlpy.onnx.lowering.rules.elementwise import in_four, number
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -62,8 +62,7 @@ def _integer_mean(data: Expression, axes: Sequence[int]) -> Expression:
     wide = _WIDER[data.data_type]
     total = x.reduce(data if data.data_type is wide else x.cast(data, output_data_type=wide), function="SUM", axes=axes)
     count = prod(data.sizes[axis] for axis in axes)
-    number = x.fill_value_constant(value_data_type=wide, value=count, output_sizes=[1] * len(data.sizes))
-    found = x.divide(total, number)
+    found = x.divide(total, number(data, count, wide))
     return found if data.data_type is wide else x.cast(found, output_data_type=data.data_type)
 
 

@@ -10,7 +10,8 @@ import numpy as np
 
 from dmlpy import x
 from dmlpy.onnx.lowering.rules import lowers
-from dmlpy.onnx.lowering.rules.sampling import as_float32, number
+from dmlpy.onnx.lowering.rules.elementwise import number
+from dmlpy.onnx.lowering.rules.sampling import as_float32
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

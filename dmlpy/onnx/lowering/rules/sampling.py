@@ -10,6 +10,7 @@ import numpy as np
 
 from dmlpy import x
 from dmlpy.onnx.lowering.rules import lowers
+from dmlpy.onnx.lowering.rules.elementwise import number
 from dmlpy.onnx.nodes.windows import compute_windows
 
 if TYPE_CHECKING:
@@ -171,11 +172,6 @@ def _cubic(distance: Expression, *, near: bool) -> Expression:
     if near:
         return x.multiply(x.multiply(distance * (a + 2) - (a + 3), distance), distance) + 1.0
     return x.multiply(x.multiply(distance - 5.0, distance) + 8.0, distance) * a - 4 * a
-
-
-def number(like: Expression, value: float) -> Expression:
-    """A number of a tensor's type, with as many dimensions."""
-    return x.fill_value_constant(value_data_type=like.data_type, value=value, output_sizes=[1] * len(like.sizes))
 
 
 def as_float32(tensor: Expression) -> Expression:
