@@ -10,7 +10,7 @@ from onnx import TensorProto, numpy_helper
 
 from dmlpy.messages.naming import Count, listed, plural
 from dmlpy.onnx.domains.host_operators import register_host_operator
-from dmlpy.onnx.domains.scores import class_labels, transform_of, transform_pairs, transform_scores, transform_targets
+from dmlpy.onnx.domains.scores import class_labels, describe_classes, transform_of, transform_pairs, transform_scores, transform_targets
 from dmlpy.onnx.domains.trees import Trees, required_integers
 from dmlpy.onnx.loading.schemas import LEARNING
 
@@ -247,9 +247,8 @@ def tree_regressor(node: Node) -> Sequence[Array]:
 
 
 def _describe_classifier(node: Node) -> Sequence[OutputType]:
-    sizes, classes = node.value(0).sizes, _classes(node)
-    element = TensorProto.STRING if classes.dtype.hasobject else TensorProto.INT64
-    return [(element, sizes and sizes[:1]), (TensorProto.FLOAT, sizes and (sizes[0], len(classes)))]
+    classes = _classes(node)
+    return describe_classes(node, classes, len(classes))
 
 
 def _classes(node: Node) -> Array:
