@@ -10,9 +10,8 @@ from onnx import TensorProto
 from onnx.helper import make_node
 
 from dmlpy import onnx
-from tests.support.onnx.models import model
+from tests.support.onnx.models import Array, model
 
-Array = np.ndarray[Any, Any]
 COUNT = 100_000
 """The numbers that are drawn: a mean of them is within 5 of its standard deviations, which no seed that is tested here exceeds."""
 
