@@ -11,6 +11,7 @@ import pytest
 import dmlpy as dml
 from dmlpy.description.stored_floats import stored
 from dmlpy.devices.graphs.elementwise_group_desc import ElementwiseGroupDesc
+from tests.support.tensors import rnn
 from tests.support.tolerance import assert_close
 
 X = np.random.default_rng(0).uniform(0.5, 30, (1, 1, 8, 33)).astype(np.float32)
@@ -95,6 +96,25 @@ def test_what_a_float_holds_stays_and_what_it_does_not_is_infinite(value: float)
 
 def held_or_infinite(value: float) -> float:
     return float("inf") if value == 1e300 else value
+
+
+@pytest.mark.parametrize("value", [2, 2.0, np.float16(2), np.float64(2), np.int8(2)])
+def test_floats_of_any_kind(value: Any) -> None:
+    alpha = dml.ActivationEluDesc(alpha=value).alpha
+    assert alpha == 2.0
+    assert type(alpha) is float
+
+
+def test_the_largest_float_as_it_is_printed_is_a_float() -> None:
+    # FLT_MAX is 3.40282346638528859812e38; seven digits of it, as many programs print, are above it and round to it.
+    def problems(alpha: float) -> list[str]:
+        return [problem.path for problem in dml.check(rnn(activation_descs=[dml.ActivationEluDesc(alpha=alpha)]))]
+
+    assert problems(3.4028235e38) == problems(-3.4028235e38) == []
+    assert np.isfinite(np.float32(3.4028235e38))
+    assert problems(3.4028236e38) == problems(-3.4028236e38) == ["activation_descs[0].alpha"]
+    with np.errstate(over="ignore"):
+        assert np.isinf(np.float32(3.4028236e38))
 
 
 def test_scalar_unions_have_their_own_types() -> None:
