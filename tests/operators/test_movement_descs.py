@@ -135,6 +135,10 @@ CASES: list[tuple[Callable[[], OperatorDesc], Found]] = [
     (lambda: blocks(dml.DepthToSpace1Desc, (5, 12, 2, 3), 1, (5, 12, 2, 3)), []),
     (lambda: blocks(dml.DepthToSpaceDesc, (5, 12, 2, 3), 2, (5, 6, 4, 6)), [("size.equal", "output_tensor.sizes[1]")]),
     (lambda: blocks(dml.DepthToSpaceDesc, (5, 14, 2, 3), 2, (5, 3, 4, 6)), [("whole_blocks", "input_tensor.sizes[1]")]),
+    (
+        lambda: blocks(dml.DepthToSpaceDesc, (5, 14, 2, 3), 2, (5, 3, 4, 7)),
+        [("whole_blocks", "input_tensor.sizes[1]"), ("size.equal", "output_tensor.sizes[3]")],
+    ),
     (lambda: blocks(dml.DepthToSpaceDesc, (5, 12, 2, 3), 4, (5, 3, 4, 6)), [("whole_blocks", "block_size")]),
     (lambda: blocks(dml.DepthToSpaceDesc, (5, 12, 2, 3), 0, (5, 3, 4, 6)), [("attribute.range", "block_size")]),
     (lambda: blocks(dml.SpaceToDepthDesc, (5, 3, 4, 6), 2, (5, 12, 2, 3)), []),
@@ -142,6 +146,10 @@ CASES: list[tuple[Callable[[], OperatorDesc], Found]] = [
     (
         lambda: blocks(dml.SpaceToDepth1Desc, (5, 3, 5, 7), 2, (5, 12, 2, 3)),
         [("whole_blocks", "input_tensor.sizes[2]"), ("whole_blocks", "input_tensor.sizes[3]")],
+    ),
+    (
+        lambda: blocks(dml.SpaceToDepth1Desc, (5, 3, 5, 6), 2, (5, 11, 2, 2)),
+        [("whole_blocks", "input_tensor.sizes[2]"), ("size.equal", "output_tensor.sizes[1]"), ("size.equal", "output_tensor.sizes[3]")],
     ),
     (lambda: blocks(dml.SpaceToDepthDesc, (5, 3, 8, 6), 8, (5, 12, 2, 3)), [("whole_blocks", "block_size")]),
     (lambda: columns(dml.UnfoldDesc, (2, 5, 4, 6), (2, 45, 8)), []),

@@ -42,23 +42,25 @@ class BlockSizeDesc(OperatorDesc):
         """A size of the input, multiplied by a power of the block size.
 
         Raises:
-            UnboundSymbolError: the block size makes no sense, or the input is not a whole number of blocks.
+            UnboundSymbolError: the block size makes no sense: Limits or `whole_blocks` report it.
         """
-        self._check_blocks(symbols)
+        self._check_block_size(symbols)
         names, factors = [symbol, *["block_size"] * power], [symbols[symbol], *[self.block_size] * power]
         return Explained(symbols[symbol] * self.block_size**power, f"{' * '.join(names)} = {' * '.join(map(str, factors))}")
 
     def _divided(self, symbols: Sizes, symbol: str) -> Explained:
-        """A size of the input divided into blocks; raises as `_times`."""
-        self._check_blocks(symbols)
+        """A size of the input divided into blocks; raises as `_times`, and where it is not a whole number of them."""
+        self._check_block_size(symbols)
         power, size = self.in_blocks[symbol], symbols[symbol]
-        name, number = ("block_size", f"{self.block_size}") if power == 1 else (f"block_size^{power}", f"{self.block_size}^{power}")
-        return Explained(size // self.block_size**power, f"{symbol} / {name} = {size} / {number}")
+        if size % self.block_size**power:
+            raise UnboundSymbolError(symbol)
+        return Explained(
+            size // self.block_size**power, f"{symbol} / {_raised('block_size', power)} = {size} / {_raised(self.block_size, power)}"
+        )
 
-    def _check_blocks(self, symbols: Sizes) -> None:
-        # Where this raises, Limits or `whole_blocks` report it.
+    def _check_block_size(self, symbols: Sizes) -> None:
         sizes = self.in_blocks.items()
-        if not 1 <= self.block_size <= MAX_SIZE or any(symbols[symbol] % self.block_size**power for symbol, power in sizes):
+        if not 1 <= self.block_size <= MAX_SIZE or any(self.block_size**power > symbols[symbol] for symbol, power in sizes):
             raise UnboundSymbolError("block_size")
 
     @rule("sizes that are cut into blocks are multiples of the block size")
@@ -70,8 +72,13 @@ class BlockSizeDesc(OperatorDesc):
                 divides = "that divides" if power == 1 else "whose square divides"
                 yield Violation("block_size", str(self.block_size), f"a number {divides} {size}", (symbols.why(symbol),))
             elif size % divisor:
-                why = (f"block_size is {self.block_size}",)
+                why = (f"{_raised('block_size', power)} is {_raised(self.block_size, power)}",)
                 yield Violation(f"input_tensor.sizes[{axes.index(symbol)}]", str(size), f"a multiple of {divisor}", why)
+
+
+def _raised(base: object, power: int) -> str:
+    """The text of a power."""
+    return f"{base}" if power == 1 else f"{base}^{power}"
 
 
 class DepthToSpaceBaseDesc(BlockSizeDesc):
