@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from functools import partial
-from math import erf
 from typing import Any
 
 import numpy as np
@@ -15,6 +13,7 @@ import dmlpy as dml
 from dmlpy.keras import GRU, LSTM, SimpleRNN
 from dmlpy.keras.activations import ACTIVATIONS, activation
 from dmlpy.keras.initializers import INITIALIZERS, initial, initializer, orthogonal
+from tests.support.keras.activation_formulas import FORMULAS
 from tests.support.keras.cases import built
 
 
@@ -97,26 +96,14 @@ def test_layers_use_the_given_initializers() -> None:
     assert (first != other).any()
 
 
-FORMULAS: dict[str, Callable[[Any], Any]] = {
-    "linear": lambda x: x,
-    "tanh": np.tanh,
-    "sigmoid": lambda x: 1 / (1 + np.exp(-x)),
-    "hard_sigmoid": lambda x: np.clip(0.2 * x + 0.5, 0, 1),
-    "relu": lambda x: np.maximum(x, 0),
-    "elu": lambda x: np.where(x > 0, x, np.expm1(x)),
-    "selu": lambda x: 1.05070102 * np.where(x > 0, x, 1.67326319 * np.expm1(x)),
-    "softplus": lambda x: np.log1p(np.exp(x)),
-    "softsign": lambda x: x / (1 + np.abs(x)),
-    "leaky_relu": lambda x: np.where(x > 0, x, 0.2 * x),
-    "celu": lambda x: np.where(x > 0, x, np.expm1(x)),
-    "gelu": lambda x: x * (0.5 + 0.5 * np.vectorize(erf)(x / np.sqrt(2))),
-    "hard_shrink": lambda x: np.where(np.abs(x) > 0.5, x, 0),
-    "soft_shrink": lambda x: np.sign(x) * np.maximum(np.abs(x) - 0.5, 0),
-    "log_sigmoid": lambda x: -np.log1p(np.exp(-x)),
-}
+FUSED = (
+    *("linear", "tanh", "sigmoid", "hard_sigmoid", "relu", "elu", "selu", "softplus", "softsign"),
+    *("leaky_relu", "celu", "gelu", "hard_shrink", "soft_shrink", "log_sigmoid"),
+)
+"""The names of the activations that a cell can apply."""
 
 
-@pytest.mark.parametrize("name", FORMULAS)
+@pytest.mark.parametrize("name", FUSED)
 def test_activations_by_name(name: str) -> None:
     """One step of a layer without a state before it is the activation of x."""
     layer = built(SimpleRNN(1, activation=name, weights=[[[1.0]], [[0.0]], [0.0]]), None, None, 1)
@@ -125,11 +112,11 @@ def test_activations_by_name(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ACTIVATIONS)
-def test_cells_take_the_names_that_have_a_formula_and_refuse_the_others_with_the_list(name: str) -> None:
-    if name in FORMULAS:
+def test_cells_take_the_names_that_are_fused_and_refuse_the_others_with_the_list(name: str) -> None:
+    if name in FUSED:
         assert SimpleRNN(1, activation=name).activations == [ACTIVATIONS[name]]
         return
-    expected = f"an element-wise activation that DirectML fuses: .*{', .*'.join(FORMULAS)}, or another's desc"
+    expected = f"an element-wise activation that DirectML fuses: .*{', .*'.join(FUSED)}, or another's desc"
     with pytest.raises(dml.DescError, match=f"activation is {ACTIVATIONS[name].type_name}, expected {expected}"):
         SimpleRNN(1, activation=name)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import erf
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -13,6 +12,7 @@ import pytest
 
 import dmlpy as dml
 from dmlpy.keras import Bidirectional, Sequential, from_keras, load_model
+from tests.support.keras.activation_formulas import FORMULAS
 from tests.support.keras.cases import Array, case, keras_layer, like_keras
 from tests.support.tolerance import assert_close
 
@@ -20,12 +20,8 @@ RNG = np.random.default_rng(8)
 KERNEL, BIAS = RNG.standard_normal((3, 4)).astype(np.float32), RNG.standard_normal(4).astype(np.float32)
 ROWS = RNG.standard_normal((2, 5, 3)).astype(np.float32)
 DENSE = {"units": 4, "activation": "linear", "use_bias": True}
+softmax = FORMULAS["softmax"]
 RELU = {"max_value": None, "negative_slope": 0.0, "threshold": 0.0}
-
-
-def softmax(x: Array) -> Array:
-    powers = np.exp(x - x.max(-1, keepdims=True))
-    return np.asarray(powers / powers.sum(-1, keepdims=True))
 
 
 def around(kind: str, config: dict[str, Any], *weights: Array) -> Any:
@@ -37,12 +33,8 @@ def model_of(*layers: Any, shape: tuple[int | None, ...] = (None, 5, 3), built: 
 
 
 ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
-    "softmax": softmax,
-    "log_softmax": lambda x: np.log(softmax(x)),
-    "silu": lambda x: x / (1 + np.exp(-x)),
+    **{name: FORMULAS[name] for name in ("softmax", "log_softmax", "silu", "gelu", "leaky_relu")},
     "hard_sigmoid": lambda x: np.clip(x / 6 + 0.5, 0, 1),
-    "gelu": lambda x: x * (0.5 + 0.5 * np.vectorize(erf)(x / np.sqrt(2))),
-    "leaky_relu": lambda x: np.where(x > 0, x, 0.2 * x),
 }
 LAYERS: dict[str, tuple[Any, Callable[[Array], Array]]] = {
     "Dense": (around("Dense", DENSE, KERNEL, BIAS), lambda x: x @ KERNEL + BIAS),

@@ -3,49 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import erf
 from typing import Any
 
 import numpy as np
 import pytest
 
 import dmlpy as dml
-from dmlpy.keras import activations, simple
+from dmlpy.keras import simple
+from dmlpy.keras.activations import ACTIVATIONS
 from dmlpy.keras.backend import Backend
 from dmlpy.keras.layer import Layer, Shape
 from dmlpy.keras.pointwise import Activation
 from dmlpy.keras.regularizers import Regularizer, l1, l1l2, l2
 from dmlpy.keras.simple import Dense, Embedding, Masking, sum_by_symbol
+from tests.support.keras.activation_formulas import FORMULAS
 from tests.support.keras.numbers import Array, differences, draw
 from tests.support.tolerance import assert_close
 
 DENSE_SHAPES = [(5, 4), (3, 6, 4), (2, 3, 2, 4)]
-ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
-    "linear": lambda z: z,
-    "relu": lambda z: np.maximum(z, 0),
-    "tanh": np.tanh,
-    "sigmoid": lambda z: 1 / (1 + np.exp(-z)),
-    "hard_sigmoid": lambda z: np.clip(0.2 * z + 0.5, 0, 1),
-    "softmax": lambda z: np.exp(z) / np.exp(z).sum(-1, keepdims=True),
-    "log_softmax": lambda z: z - np.log(np.exp(z).sum(-1, keepdims=True)),
-    "elu": lambda z: np.where(z > 0, z, np.expm1(z)),
-    "celu": lambda z: np.where(z > 0, z, np.expm1(z)),
-    "selu": lambda z: 1.05070102 * np.where(z > 0, z, 1.67326319 * np.expm1(z)),
-    "leaky_relu": lambda z: np.where(z > 0, z, 0.2 * z),
-    "relu6": lambda z: np.clip(z, 0, 6),
-    "hard_tanh": lambda z: np.clip(z, -1, 1),
-    "gelu": lambda z: z * (0.5 + 0.5 * np.vectorize(erf)(z / np.sqrt(2))),
-    "silu": lambda z: z / (1 + np.exp(-z)),
-    "swish": lambda z: z / (1 + np.exp(-z)),
-    "hard_silu": lambda z: z * np.clip(z / 6 + 0.5, 0, 1),
-    "hard_swish": lambda z: z * np.clip(z / 6 + 0.5, 0, 1),
-    "hard_shrink": lambda z: np.where(np.abs(z) > 0.5, z, 0),
-    "soft_shrink": lambda z: np.sign(z) * np.maximum(np.abs(z) - 0.5, 0),
-    "exponential": np.exp,
-    "softplus": lambda z: np.logaddexp(0, z),
-    "log_sigmoid": lambda z: -np.logaddexp(0, -z),
-    "softsign": lambda z: z / (1 + np.abs(z)),
-}
 DESCS: list[tuple[dml.OperatorDesc, Callable[[Array], Array]]] = [
     (dml.ActivationLinearDesc(alpha=0.5, beta=2), lambda z: 0.5 * z + 2),
     (dml.ActivationScaledTanhDesc(alpha=1.5, beta=0.7), lambda z: 1.5 * np.tanh(0.7 * z)),
@@ -53,8 +28,8 @@ DESCS: list[tuple[dml.OperatorDesc, Callable[[Array], Array]]] = [
     (dml.ActivationSoftplusDesc(steepness=2), lambda z: np.log1p(np.exp(2 * z)) / 2),
     (dml.ActivationCeluDesc(alpha=2), lambda z: np.where(z > 0, z, 2 * np.expm1(z / 2))),
     (dml.ActivationSwishDesc(sigmoid_input_scale=1.7), lambda z: z / (1 + np.exp(-1.7 * z))),
-    (dml.ActivationSoftmax1Desc(axes=[1]), ACTIVATIONS["softmax"]),
-    (dml.ActivationLogSoftmax1Desc(axes=[1]), ACTIVATIONS["log_softmax"]),
+    (dml.ActivationSoftmax1Desc(axes=[1]), FORMULAS["softmax"]),
+    (dml.ActivationLogSoftmax1Desc(axes=[1]), FORMULAS["log_softmax"]),
     (dml.ElementWiseClipDesc(min=-0.5, max=1, scale_bias=dml.ScaleBias(scale=2, bias=0.25)), lambda z: np.clip(2 * z + 0.25, -0.5, 1)),
 ]
 """Descs in place of names, with their functions."""
@@ -69,14 +44,14 @@ def built(layer: Layer, *shape: int | None, seed: int = 0) -> Layer:
 
 
 def test_every_name_has_a_function() -> None:
-    assert {*activations.ACTIVATIONS} == {*ACTIVATIONS}
+    assert {*ACTIVATIONS} == {*FORMULAS}
 
 
 @pytest.mark.parametrize(
     ("activation", "function", "shape", "bias"),
     [
-        *((name, ACTIVATIONS[name], shape, bias) for name in ("linear", "softmax") for shape in DENSE_SHAPES for bias in (True, False)),
-        *((given, function, (3, 6, 4), True) for given, function in (*ACTIVATIONS.items(), *DESCS)),
+        *((name, FORMULAS[name], shape, bias) for name in ("linear", "softmax") for shape in DENSE_SHAPES for bias in (True, False)),
+        *((given, function, (3, 6, 4), True) for given, function in (*FORMULAS.items(), *DESCS)),
     ],
     ids=lambda value: value.short_name() if isinstance(value, dml.OperatorDesc) else str(value) if not callable(value) else "",
 )
@@ -153,12 +128,12 @@ def test_dense_predicts_with_hardmax_but_cannot_train_it() -> None:
         layer.forward(x, None, training=True)
 
 
-@pytest.mark.parametrize("activation", [name for name in ACTIVATIONS if "softmax" not in name])
+@pytest.mark.parametrize("activation", [name for name in FORMULAS if "softmax" not in name])
 def test_gradients_at_large_arguments_are_limits(activation: str) -> None:
     """Where functions of the argument overflow or are infinity times 0."""
     layer = built(Activation(activation), 4)
     layer.forward(np.array([[-np.inf, -200, 200, np.inf]], np.float32), None, training=True)
-    function = ACTIVATIONS[activation]
+    function = FORMULAS[activation]
     with np.errstate(all="ignore"):
         found = layer.backward(np.ones((1, 4), np.float32))
         expected = np.array([[function(at + 1) - function(at) for at in map(np.float64, (-1e5, -200, 200, 1e5))]])
@@ -166,7 +141,7 @@ def test_gradients_at_large_arguments_are_limits(activation: str) -> None:
     np.testing.assert_allclose(found, expected, atol=1e-4)
 
 
-@pytest.mark.parametrize("activation", ACTIVATIONS)
+@pytest.mark.parametrize("activation", FORMULAS)
 def test_gradients_at_the_largest_numbers_overflow_nowhere(activation: str) -> None:
     """Each warning of NumPy's fails."""
     layer = built(Activation(activation), 4)
