@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, get_args
 
 import dmlpy as dml
 from dmlpy.bench import priorities, tables
-from dmlpy.bench.instruction_sets import LIMITS, is_held
+from dmlpy.bench.instruction_sets import LIMITS, is_limited
 from dmlpy.bench.libraries import GPU_PEERS, OF_OPERATORS, OPERATORS_OWN, OPERATORS_PEERS, OWN, PEERS, Peer
 from dmlpy.bench.measure import Benchmark, Options, cases_of
 from dmlpy.bench.operators import report
@@ -48,7 +48,7 @@ class CommandOptions:
         operators: names of single operators to measure instead of shapes, empty for all; None for shapes, and on a GPU for both.
         references: the file of precomputed results.
         scales: the multiples of their usual size at which single operators are measured.
-        max_isa: the instruction set that libraries are held to; None for all that the processor has.
+        max_isa: the instruction set that libraries are limited to; None for all that the processor has.
     """
 
     device: str | None = None
@@ -226,7 +226,7 @@ def _peers(options: CommandOptions, place: Place) -> list[Peer]:
     if options.peers is None:
         return []
     named = [peers[_check_name(name, peers)] for name in options.peers]
-    return named or [peer for peer in peers.values() if is_held(peer.name, _max_isa(options, place))]
+    return named or [peer for peer in peers.values() if is_limited(peer.name, _max_isa(options, place))]
 
 
 def _max_isa(options: CommandOptions, place: Place) -> str | None:
@@ -234,7 +234,7 @@ def _max_isa(options: CommandOptions, place: Place) -> str | None:
     if options.max_isa is None:
         return None
     if place.memory_kind != "cpu" or platform.machine().lower() not in X86_64:
-        raise DmlError(f"--max-isa holds libraries to instructions of x86-64: '{place.name}' has none of them")
+        raise DmlError(f"--max-isa limits libraries to instructions of x86-64: '{place.name}' has none of them")
     return _check_name(options.max_isa.upper(), LIMITS)
 
 

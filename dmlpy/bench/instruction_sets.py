@@ -1,4 +1,4 @@
-"""Libraries held to an instruction set that is smaller than the processor's, as on a processor without AVX-512.
+"""Libraries limited to an instruction set that is smaller than the processor's, as on a processor without AVX-512.
 
 Each library decides for itself by what the processor says it has, and most of those that do can be told to take less by environment
 variables of their process. ONNX Runtime reads none. OpenVINO and JAX read some, but multiply matrices with AVX-512 all the same.
@@ -20,14 +20,14 @@ LIMITS: dict[str, dict[str, dict[str, str]]] = {
         "torch": {"ATEN_CPU_CAPABILITY": "avx2", _ONEDNN: "AVX2", "MKL_ENABLE_INSTRUCTIONS": "AVX2", "FBGEMM_ENABLE_INSTRUCTIONS": "AVX2"},
     }
 }
-"""The environment variables that hold a library, by the instruction set and the library's name in records."""
+"""The environment variables that limit a library, by the instruction set and the library's name in records."""
 
 
 def variables_of(library: str, max_isa: str | None) -> dict[str, str]:
-    """The variables of a library's process; none if nothing holds it, or it is not to be held."""
+    """The environment variables that limit a library's process; empty if there is no limit, or the library has no such setting."""
     return {} if max_isa is None else LIMITS[max_isa].get(library, {})
 
 
-def is_held(library: str, max_isa: str | None) -> bool:
-    """Whether a library takes no instructions beyond a set; every one does that takes what it likes."""
+def is_limited(library: str, max_isa: str | None) -> bool:
+    """Whether a library can be limited to an instruction set; each one can where there is no limit."""
     return max_isa is None or library in LIMITS[max_isa]

@@ -56,7 +56,7 @@ class Options:
         slope: whether each recurrent shape is also measured with twice the steps.
         pythons: interpreters of libraries that are installed elsewhere, by name.
         load: CPU-bound background processes.
-        max_isa: the instruction set that libraries are held to, as far as they can be; None for all that the processor has.
+        max_isa: the instruction set that libraries are limited to, as far as they can be; None for all that the processor has.
         seconds: total time, after which no new case is started and pending answers are abandoned; None for no limit.
         references: precomputed results; missing ones are computed.
     """
@@ -274,8 +274,8 @@ class Benchmark:
             options = self._options
             python = options.pythons.get(peer.name, sys.executable)
             threads = peer.threads or options.threads
-            held, limit_s = variables_of(peer.name, options.max_isa), options.limit_s
-            worker = Worker(peer.name, folder, python=python, threads=threads, limit_s=limit_s, variables=held, until=self._until)
+            limits, limit_s = variables_of(peer.name, options.max_isa), options.limit_s
+            worker = Worker(peer.name, folder, python=python, threads=threads, limit_s=limit_s, variables=limits, until=self._until)
             worker.send("start", target=peer.target, device=self._device.name, threads=threads)
             self._started.discard(peer.name)
         return worker
@@ -368,7 +368,7 @@ class Benchmark:
         if started["instruction_set"] is not None:
             self.record.instruction_sets[peer.name] = started["instruction_set"]
         if self._options.max_isa is not None and peer is self._options.own:
-            self.record.device |= started["device"]  # this process is not held, and describes the device as it is without a limit
+            self.record.device |= started["device"]  # this process is not limited, and describes the device as it is
         for name, version in started["versions"].items():
             before = self._versions_before.get(name, version)
             if before != version:

@@ -37,7 +37,7 @@ class Host(_Part):
         cores: the cores that this process may use.
         threads: the threads that each library was limited to on the CPU.
         busy_loops: the CPU-bound background processes of the benchmark, each on a separate core if possible.
-        max_isa: the instruction set that libraries were held to, as far as they can be; None for all that the processor has.
+        max_isa: the instruction set that libraries were limited to, as far as they can be; None for all that the processor has.
         load: averages of 1, 5 and 15 minutes before and after the measurements; empty if the system has none.
         clock_mhz: the CPU's clock, if the system reports it.
     """

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from dmlpy.bench import launches
-from dmlpy.bench.instruction_sets import is_held
+from dmlpy.bench.instruction_sets import is_limited
 from dmlpy.bench.records import floor_us
 from dmlpy.messages.tables import Table
 
@@ -104,20 +104,20 @@ def _absent(record: Record, subject: str) -> bool:
 def library_name(record: Record, subject: str) -> str:
     """The library's name with the measured version, if the record has it."""
     name, version = NAMES.get(subject, subject), record.versions.get(subject)
-    limit = "" if is_held(subject, record.host.max_isa) else f" (not held to {record.host.max_isa})"
+    limit = "" if is_limited(subject, record.host.max_isa) else f" (not limited to {record.host.max_isa})"
     return (f"{name} {version}" if version else name) + limit
 
 
 def isa_text(record: Record) -> str:
-    """A sentence that says which instructions the libraries took; empty if they were not held to any."""
+    """A sentence that says which instructions the libraries took; empty if they were not limited."""
     if record.host.max_isa is None:
         return ""
-    said = [f"{NAMES.get(subject, subject)} (which says {text})" for subject, text in record.instruction_sets.items()]
+    said = [f"{NAMES.get(subject, subject)} (which reports {text})" for subject, text in record.instruction_sets.items()]
     others = {subject for subject, _ in columns(record)} - record.instruction_sets.keys()
-    said += [NAMES.get(subject, subject) for subject in sorted(others) if is_held(subject, record.host.max_isa)]
-    free = [NAMES.get(subject, subject) for subject in sorted(others) if not is_held(subject, record.host.max_isa)]
-    more = f"; not held, as nothing holds {'it' if len(free) == 1 else 'them'}: {', '.join(free)}" if free else ""
-    return f"Held to {record.host.max_isa}: {', '.join(said)}{more}."
+    said += [NAMES.get(subject, subject) for subject in sorted(others) if is_limited(subject, record.host.max_isa)]
+    free = [NAMES.get(subject, subject) for subject in sorted(others) if not is_limited(subject, record.host.max_isa)]
+    more = f"; not limited, for lack of a setting: {', '.join(free)}" if free else ""
+    return f"Limited to {record.host.max_isa}: {', '.join(said)}{more}."
 
 
 def headings(record: Record) -> list[str]:
@@ -250,8 +250,8 @@ def _goal_text(ratios: dict[Work, tuple[float, str]], most: float, which: str, g
 
 
 def _beside_fastest(row: Row, max_isa: str | None) -> tuple[float, str] | None:
-    """dmlpy's median over that of the fastest other library held to the same instructions, and its name; None if none has a time."""
-    others = [column for column in row.runs if not column[0].startswith(OWN) and is_held(column[0], max_isa)]
+    """dmlpy's median over that of the fastest other library limited to the same instructions, and its name; None if none has a time."""
+    others = [column for column in row.runs if not column[0].startswith(OWN) and is_limited(column[0], max_isa)]
     ratios = [(1 / ratio, column[0]) for column in others if (ratio := row.ratio(column))]
     return max(ratios, default=None)
 

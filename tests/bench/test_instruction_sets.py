@@ -1,4 +1,4 @@
-"""`dmlpy bench --max-isa`: which libraries are held to an instruction set, and that records and pages say so."""
+"""`dmlpy bench --max-isa`: which libraries are limited to an instruction set, and that records and pages say so."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 import typer.testing
 
 from dmlpy.bench import command, readme
-from dmlpy.bench.instruction_sets import LIMITS, is_held
+from dmlpy.bench.instruction_sets import LIMITS, is_limited
 from dmlpy.bench.libraries import PEERS
 from dmlpy.bench.operators import report
 from dmlpy.bench.records import Host, Measurement, Record
@@ -30,7 +30,7 @@ def bench(*arguments: str) -> tuple[int, str]:
     return result.exit_code, " ".join(result.output.replace("│", " ").split())
 
 
-@pytest.mark.skipif(not HAS_AVX2, reason="it is held to AVX2")
+@pytest.mark.skipif(not HAS_AVX2, reason="it is limited to AVX2")
 def test_dmlpy_runs_the_kernels_of_the_set_and_the_record_says_so(tmp_path: Path) -> None:
     file = tmp_path / "record.json"
     arguments = (
@@ -48,7 +48,7 @@ def test_dmlpy_runs_the_kernels_of_the_set_and_the_record_says_so(tmp_path: Path
     )
     status, shown = bench(*arguments, "--max-isa", "avx2")
     assert status == 0, shown
-    assert "Held to AVX2: dmlpy (which says AVX2)." in shown
+    assert "Limited to AVX2: dmlpy (which reports AVX2)." in shown
     record = Record.load(file)
     assert (record.host.max_isa, record.instruction_sets) == ("AVX2", {"dmlpy": "AVX2"})
     assert (record.device["vector registers"], record.device["largest instruction set"]) == ("16 of 8 floats", "AVX2")
@@ -62,10 +62,10 @@ def test_dmlpy_runs_the_kernels_of_the_set_and_the_record_says_so(tmp_path: Path
     ("arguments", "message"),
     [
         (["--device", "cpu", "--max-isa", "AVX"], "'AVX' is none of AVX2"),
-        (["--device", "cuda", "--max-isa", "AVX2"], "--max-isa holds libraries to instructions of x86-64: 'cuda' has none of them"),
+        (["--device", "cuda", "--max-isa", "AVX2"], "--max-isa limits libraries to instructions of x86-64: 'cuda' has none of them"),
     ],
 )
-def test_a_set_that_nothing_is_held_to_is_refused(arguments: list[str], message: str) -> None:
+def test_a_set_that_nothing_can_be_limited_to_is_refused(arguments: list[str], message: str) -> None:
     status, shown = bench(*arguments)
     assert status == 2
     assert message in shown
@@ -113,8 +113,8 @@ def test_the_largest_set_is_named(features: set[str], name: str | None, monkeypa
 
 def test_those_that_are_held_are_libraries_of_the_benchmark() -> None:
     assert all(set(own) <= {"dmlpy", *(peer.name for peer in PEERS)} <= set(NAMES) for own in LIMITS.values())
-    assert is_held("onnxruntime", None)
-    assert not is_held("onnxruntime", "AVX2")
+    assert is_limited("onnxruntime", None)
+    assert not is_limited("onnxruntime", "AVX2")
 
 
 def test_libraries_that_were_not_held_are_marked_and_no_goal() -> None:
@@ -128,8 +128,8 @@ def test_libraries_that_were_not_held_are_marked_and_no_goal() -> None:
     said = {"dmlpy": "AVX2", "torch": "AVX2"}
     record = Record(date="2026-11-29T10:00", device={"kind": "cpu", "name": "CPU"}, host=host, instruction_sets=said, runs=runs)
     operators, layers = report.parts(record)
-    assert headings(record) == ["dmlpy", "PyTorch", "ONNX Runtime (not held to AVX2)"]
-    text = "Held to AVX2: dmlpy (which says AVX2), PyTorch (which says AVX2); not held, as nothing holds it: ONNX Runtime."
+    assert headings(record) == ["dmlpy", "PyTorch", "ONNX Runtime (not limited to AVX2)"]
+    text = "Limited to AVX2: dmlpy (which reports AVX2), PyTorch (which reports AVX2); not limited, for lack of a setting: ONNX Runtime."
     assert isa_text(record) == text
     assert text in readme._where(record)
     assert report.goal_text(operators).startswith("1 of the 1 operators that another library has take at most 1.5 times")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dmlpy.bench.instruction_sets import is_held
+from dmlpy.bench.instruction_sets import is_limited
 from dmlpy.bench.operators import suite
 from dmlpy.bench.operators.scaling import is_case
 from dmlpy.bench.operators.shape import LargeShape, tensor_text
@@ -109,10 +109,10 @@ def _cells(record: Record) -> tuple[list[str], list[list[str]], list[str]]:
 def goal_text(record: Record) -> str:
     """How many operators reach the goal relative to the fastest other library, and which do not; empty without another library.
 
-    Where libraries were held to an instruction set, those count that were.
+    If libraries were limited to an instruction set, the others do not count.
     """
     limit = record.host.max_isa
-    others = [column for column in columns(record) if not column[0].startswith(OWN) and is_held(column[0], limit)]
+    others = [column for column in columns(record) if not column[0].startswith(OWN) and is_limited(column[0], limit)]
     ratios = {}
     for row in rows(record):
         if row_ratios := [ratio for column in others if (ratio := _ratio(row, column)) is not None]:
