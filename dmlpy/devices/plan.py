@@ -181,6 +181,21 @@ class Layout(PlanPart):
         return {name: array_at(base + offset, sizes, dtype, packed_strides(sizes)) for name, (offset, sizes, dtype) in places}
 
 
+def with_tensors(desc: OperatorDesc, changed: Mapping[str, TensorDesc]) -> OperatorDesc:
+    """The desc with other tensors in some places, which may be those of elements of an array (`input_tensors[0]`)."""
+    if not changed:
+        return desc
+    members: dict[str, object] = {}
+    for slot in desc.slots():
+        if slot.place in changed:
+            if slot.index is None:
+                members[slot.field.name] = changed[slot.place]
+            else:
+                listed = members.setdefault(slot.field.name, list(getattr(desc, slot.field.name)))
+                listed[slot.index] = changed[slot.place]  # type: ignore[index]
+    return desc.replace(**members)
+
+
 def packing_of(desc: OperatorDesc, constants: Iterable[str], layout: Layout) -> Hashable:
     """A key of how constants are packed, if the attributes, the constants' tensors and the layout of the result determine it."""
     tensors = desc.tensors()

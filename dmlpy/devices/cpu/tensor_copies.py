@@ -10,7 +10,7 @@ import numpy as np
 
 from dmlpy.description.tensors import TensorDesc, same_layout
 from dmlpy.devices.cpu.movement.plan import COPIES, Copy, CopyPlan, Elements
-from dmlpy.devices.plan import Layout, Plan, in_order
+from dmlpy.devices.plan import Layout, Plan, in_order, with_tensors
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping
@@ -156,7 +156,7 @@ def layout_copies_plan(
             if not copied or key in tried:
                 continue
             tried.add(key)
-            inner = make(_with_tensors(desc, copied))
+            inner = make(with_tensors(desc, copied))
             if not isinstance(inner, str):
                 return LayoutCopiesPlan(inner, desc, copied)
     return None
@@ -184,16 +184,3 @@ def dense(tensor: TensorDesc, innermost: Collection[int] = (), *, repeats: bool 
         if not (repeats and tensor.element_strides[axis] == 0):
             strides[axis], step = step, step * tensor.sizes[axis]
     return TensorDesc(data_type=tensor.data_type, sizes=tensor.sizes, strides=strides)
-
-
-def _with_tensors(desc: OperatorDesc, tensors: Mapping[str, TensorDesc]) -> OperatorDesc:
-    """The desc with other tensors at some places."""
-    members: dict[str, Any] = {}
-    for slot in desc.slots():
-        if slot.place not in tensors:
-            continue
-        if slot.index is None:
-            members[slot.field.name] = tensors[slot.place]
-        else:
-            members.setdefault(slot.field.name, [*getattr(desc, slot.field.name)])[slot.index] = tensors[slot.place]
-    return desc.replace(**members)

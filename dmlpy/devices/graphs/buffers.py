@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from dmlpy.description.enums import TensorFlags
 from dmlpy.description.tensors import same_layout
-from dmlpy.devices.graphs.ir import Source, Use, with_tensors
 from dmlpy.devices.graphs.views import Movement, moved_strides, movements
+from dmlpy.devices.plan import with_tensors
 from dmlpy.messages.problems import CompileError, DescError, DeviceError
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from dmlpy.description.descs import OperatorDesc
     from dmlpy.description.tensors import TensorDesc
-    from dmlpy.devices.graphs.ir import GraphIR
+    from dmlpy.devices.graphs.ir import GraphIR, Source, Use
     from dmlpy.devices.operator import CompiledOperator
     from dmlpy.devices.plan import Plan
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple, overload
 from dmlpy.description.enums import TensorFlags
 from dmlpy.description.symbolic_sizes import are_symbolic
 from dmlpy.description.tensors import TensorDesc, covers
+from dmlpy.devices.plan import with_tensors
 from dmlpy.graphs import ConstantNode, Graph, OperatorNode
 from dmlpy.validation.checking import keep_validity
 
@@ -292,21 +293,6 @@ def input_name(graph: Graph, index: int) -> str:
 def node_name(graph: Graph, index: int) -> str:
     """The name of a node in messages; its index if it has none."""
     return graph.nodes[index].name or f"node {index}"
-
-
-def with_tensors(desc: OperatorDesc, changed: Mapping[str, TensorDesc]) -> OperatorDesc:
-    """The desc with other tensors in some places, which may be those of elements of an array (`input_tensors[0]`)."""
-    if not changed:
-        return desc
-    members: dict[str, object] = {}
-    for slot in desc.slots():
-        if slot.place in changed:
-            if slot.index is None:
-                members[slot.field.name] = changed[slot.place]
-            else:
-                listed = members.setdefault(slot.field.name, list(getattr(desc, slot.field.name)))
-                listed[slot.index] = changed[slot.place]  # type: ignore[index]
-    return desc.replace(**members)
 
 
 def _without_owned(desc: OperatorDesc) -> OperatorDesc:

@@ -10,7 +10,7 @@ from dmlpy.description.markers import In, Out
 from dmlpy.description.support import ALL_BUT_4_BITS, SupportRow
 from dmlpy.description.tensors import TensorDesc  # noqa: TC001  pydantic reads it
 from dmlpy.devices.flops import flops, flops_of
-from dmlpy.devices.graphs.ir import with_tensors
+from dmlpy.devices.plan import with_tensors
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
