@@ -171,8 +171,6 @@ _TILES_PER_THREAD = 8
 """Tiles for each thread, so that all end at about the same time."""
 _SAMPLES, _FEW_ENTRIES = 8, 1 << 8
 """Entries by which the first shift is chosen, and those of a group, at most, whose first shift is 0: it is summed as fast."""
-_ALIGNMENT = 64
-"""Of the results in a packed plan's scratch, in bytes."""
 _OUTPUTS = {"y": "output", "dx": "output"}
 STATISTICS = ("mean", "variance", "scale", "bias")
 """The roles of the operands that y's coefficients are computed from."""
