@@ -303,8 +303,11 @@ def _power(builder: Any, of: np.dtype[Any], x: Any, y: Any) -> Any:
     return builder.select(negative, inverse, power)
 
 
-def _step(function: Function, of: np.dtype[Any], to: np.dtype[Any], lanes: int) -> Any:
-    """The intrinsic `compute(y, a, b, low, high)` on as many elements at addresses."""
+def _step(function: Function, of: np.dtype[Any], to: np.dtype[Any], lanes: int, steps: int = 3) -> Any:
+    """The intrinsic `compute(y, a, b, low, high)` on as many elements at addresses.
+
+    `steps` has a bit for a and b, 1 and 2: whether their elements are contiguous, else one is repeated.
+    """
     source, target = _type_of(of, lanes), _type_of(to, lanes)
 
     @intrinsic
@@ -312,12 +315,15 @@ def _step(function: Function, of: np.dtype[Any], to: np.dtype[Any], lanes: int) 
         def generate(builder: Any, arguments: Any) -> None:
             y, *operands, low, high = arguments
 
-            def load(address: Any) -> Any:
-                value = builder.load(builder.inttoptr(address, source.as_pointer()), align=of.itemsize)
+            def load(operand: int) -> Any:
+                is_row = steps >> operand & 1
+                pointer = builder.inttoptr(operands[operand], (source if is_row else source.element).as_pointer())
+                value = builder.load(pointer, align=of.itemsize)
+                value = value if is_row else repeated(builder, value, lanes)
                 return floats_of_halves(builder, value) if of == np.float16 else value
 
-            x = load(operands[0])
-            result = _result(builder, function, of, x, x if function in _UNARY else load(operands[1]), (low, high))
+            x = load(0)
+            result = _result(builder, function, of, x, x if function in _UNARY else load(1), (low, high))
             if result.type != target:  # a mask
                 result = builder.zext(result, target)
             builder.store(result, builder.inttoptr(y, target.as_pointer()), align=to.itemsize)
@@ -352,40 +358,13 @@ def build_contiguous(function: Function, source: str, target: str, isa: Isa) -> 
     return share_units(ContiguousParameters, run)
 
 
-def _row_step(function: Function, of: np.dtype[Any], to: np.dtype[Any], lanes: int, steps: int) -> Any:
-    """The intrinsic `compute(y, a, b)` on as many elements at addresses.
-
-    `steps` has a bit for a and b, 1 and 2: whether their elements are contiguous, else one is repeated.
-    """
-    source, target = _type_of(of, lanes), _type_of(to, lanes)
-
-    @intrinsic
-    def compute(y: Any, a: Any, b: Any) -> Any:
-        def generate(builder: Any, arguments: Any) -> None:
-            y, *operands = arguments
-            values = []
-            for operand, address in enumerate(operands):
-                is_row = steps >> operand & 1
-                value = builder.load(builder.inttoptr(address, (source if is_row else source.element).as_pointer()), align=of.itemsize)
-                value = value if is_row else repeated(builder, value, lanes)
-                values.append(floats_of_halves(builder, value) if of == np.float16 else value)
-            result = _result(builder, function, of, values[0], values[1], ())
-            if result.type != target:  # a mask
-                result = builder.zext(result, target)
-            builder.store(result, builder.inttoptr(y, target.as_pointer()), align=to.itemsize)
-
-        return types.void(*[types.int64] * 3), generate
-
-    return compute
-
-
 def build_rows(function: Function, source: str, target: str, isa: Isa) -> TaskBody:
     """Builds a thread's part of a function of two operands along rows, to be compiled. The arguments are those of `build_contiguous`."""
     of, to = np.dtype(source), np.dtype(target)
     of_size, to_size = of.itemsize, to.itemsize
     lanes = isa.lanes * FLOAT_BYTES // max(of_size, to_size)
-    one = _row_step(function, of, to, 1, 3)
-    of_first, of_second, of_both = (_row_step(function, of, to, lanes, steps) for steps in (1, 2, 3))
+    one = _step(function, of, to, 1)
+    of_first, of_second, of_both = (_step(function, of, to, lanes, steps) for steps in (1, 2, 3))
 
     @jit
     def run(p: RowParameters, first: Any, last: Any, state: Any) -> None:
@@ -397,17 +376,17 @@ def build_rows(function: Function, source: str, target: str, isa: Isa) -> TaskBo
             whole = begin + (end - begin) // lanes * lanes
             if steps == 3:
                 for at in range(begin, whole, lanes):
-                    of_both(y + at * to_size, a + at * of_size, b + at * of_size)
+                    of_both(y + at * to_size, a + at * of_size, b + at * of_size, 0, 0)
             elif steps == 1:
                 for at in range(begin, whole, lanes):
-                    of_first(y + at * to_size, a + at * of_size, b)
+                    of_first(y + at * to_size, a + at * of_size, b, 0, 0)
             elif steps == 2:
                 for at in range(begin, whole, lanes):
-                    of_second(y + at * to_size, a, b + at * of_size)
+                    of_second(y + at * to_size, a, b + at * of_size, 0, 0)
             else:  # one result is repeated
                 whole = begin
             for at in range(whole, end):
-                one(y + at * to_size, a + at * of_a, b + at * of_b)
+                one(y + at * to_size, a + at * of_a, b + at * of_b, 0, 0)
 
     return share_units(RowParameters, run)
 
