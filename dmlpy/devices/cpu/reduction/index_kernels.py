@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from dmlpy.devices.cpu.thread_pool import TaskBody
 
 _LOWEST = np.float32(-np.inf)
-
 _EIGHT = 8
 _VECTORS = 4
 """Vectors of integers that are compared in a turn: so many chains of dependent instructions are in registers."""
@@ -49,7 +48,7 @@ def build_index_reduction(stored: Storage, isa: Isa) -> TaskBody:
         equal = equal_lanes(found, all_of(largest_of(best)), p.entries)
         if equal == 0:
             return p.entries - 1 if p.backward != 0 else 0
-        return last_bit(equal) if p.backward != 0 else first_bit(equal)
+        return _first_of(p, equal)
 
     @jit
     def index_of(p: IndexReductionParameters, row: Any) -> Any:
@@ -63,10 +62,16 @@ def build_index_reduction(stored: Storage, isa: Isa) -> TaskBody:
             at = (vectors - 1 - vector if p.backward != 0 else vector) * lanes
             equal = equal_lanes(multiply(sign, load(row + at * size, p.entries - at)), largest, p.entries - at)
             if equal != 0:
-                return at + (last_bit(equal) if p.backward != 0 else first_bit(equal))
+                return at + _first_of(p, equal)
         return p.entries - 1 if p.backward != 0 else 0
 
     return _for_each_row(index_in_vector, index_of, lanes)
+
+
+@jit
+def _first_of(p: IndexReductionParameters, bits: Any) -> Any:
+    """The number of the bit that counts first, of some that are set."""
+    return _last_bit(bits) if p.backward != 0 else first_bit(bits)
 
 
 def _for_each_row(index_in_vector: Any, index_of: Any, lanes: int) -> TaskBody:
@@ -97,35 +102,13 @@ def build_integer_index(function: str, kind: str, isa: Isa) -> TaskBody:
     """
     fold, lanes, turn = Fold(function, np.dtype(kind)), isa.lanes, _VECTORS * isa.lanes
     width, of_some, equal_to, start = fold.width, of_some_lanes(fold, lanes), _equal_to(fold, lanes), fold.start_of(kind)
-    equal_in_turn = _equal_to(fold, turn, masks=False)
+    search_vectors = _search(equal_to, lanes, width)
+    search_turns = _search(_equal_to(fold, turn, masks=False), turn, width)
     of_turns, of_vectors = (of_whole_vectors(fold, count) for count in (turn, lanes))
 
     @jit
     def index_in_vector(p: IndexReductionParameters, row: Any) -> Any:
-        equal = equal_to(row, p.entries, of_some(row, p.entries, start))
-        return last_bit(equal) if p.backward != 0 else first_bit(equal)
-
-    @jit
-    def index_in_turns(p: IndexReductionParameters, row: Any, turns: Any, best: Any) -> Any:
-        found = -1
-        for number in range(turns):
-            at = (turns - 1 - number if p.backward != 0 else number) * turn
-            equal = equal_in_turn(row + at * width, turn, best)
-            if equal != 0:
-                found = at + (last_bit(equal) if p.backward != 0 else first_bit(equal))
-                break
-        return found
-
-    @jit
-    def index_in_rest(p: IndexReductionParameters, row: Any, first: Any, best: Any) -> Any:
-        found, vectors = -1, (p.entries - first + lanes - 1) // lanes
-        for number in range(vectors):
-            at = first + (vectors - 1 - number if p.backward != 0 else number) * lanes
-            equal = equal_to(row + at * width, p.entries - at, best)
-            if equal != 0:
-                found = at + (last_bit(equal) if p.backward != 0 else first_bit(equal))
-                break
-        return found
+        return _first_of(p, equal_to(row, p.entries, of_some(row, p.entries, start)))
 
     @jit
     def index_in_few(p: IndexReductionParameters, row: Any) -> Any:
@@ -133,7 +116,7 @@ def build_integer_index(function: str, kind: str, isa: Isa) -> TaskBody:
         best = of_vectors(row, whole, start)
         if whole * lanes < p.entries:
             best = of_some(row + whole * lanes * width, p.entries - whole * lanes, best)
-        return index_in_rest(p, row, 0, best)
+        return search_vectors(p, row, 0, (p.entries + lanes - 1) // lanes, best)
 
     @jit
     def index_in_many(p: IndexReductionParameters, row: Any) -> Any:
@@ -143,17 +126,41 @@ def build_integer_index(function: str, kind: str, isa: Isa) -> TaskBody:
             best = of_vectors(row + first * width, (whole - first) // lanes, best)
         if whole < p.entries:
             best = of_some(row + whole * width, p.entries - whole, best)
+        vectors = (p.entries - first + lanes - 1) // lanes
         if p.backward != 0:
-            found = index_in_rest(p, row, first, best)
-            return index_in_turns(p, row, turns, best) if found < 0 else found
-        found = index_in_turns(p, row, turns, best)
-        return index_in_rest(p, row, first, best) if found < 0 else found
+            found = search_vectors(p, row, first, vectors, best)
+            return search_turns(p, row, 0, turns, best) if found < 0 else found
+        found = search_turns(p, row, 0, turns, best)
+        return search_vectors(p, row, first, vectors, best) if found < 0 else found
 
     @jit
     def index_of(p: IndexReductionParameters, row: Any) -> Any:
         return index_in_few(p, row) if p.entries < turn else index_in_many(p, row)
 
     return _for_each_row(index_in_vector, index_of, lanes)
+
+
+def _search(equal_to: Any, lanes: int, width: int) -> Any:
+    """The kernel `search(p, row, first, count, value)`: the index of a value in vectors from the element `first` on, or -1.
+
+    Args:
+        equal_to: the kernel of `_equal_to` for these vectors.
+        lanes: elements of a vector.
+        width: bytes of an element.
+    """
+
+    @jit
+    def search(p: IndexReductionParameters, row: Any, first: Any, count: Any, value: Any) -> Any:
+        found = -1
+        for number in range(count):
+            at = first + (count - 1 - number if p.backward != 0 else number) * lanes
+            equal = equal_to(row + at * width, p.entries - at, value)
+            if equal != 0:
+                found = at + _first_of(p, equal)
+                break
+        return found
+
+    return search
 
 
 def _equal_to(fold: Fold, lanes: int, *, masks: bool = True) -> Any:
@@ -196,7 +203,7 @@ def _equal_lanes(isa: Isa) -> Any:
 
 
 @intrinsic
-def last_bit(bits: Any) -> Any:
+def _last_bit(bits: Any) -> Any:
     """The number of the highest bit that is set."""
 
     def generate(builder: Any, arguments: Any) -> Any:
