@@ -77,18 +77,19 @@ def horizontal_maximum_or_nan(isa: Isa) -> Any:
 
 
 def _horizontal(isa: Isa, combine: Callable[[Any, Any, Any], Any]) -> Any:
-    simd, lanes = simd_of(isa), isa.lanes
-
     @intrinsic
     def reduce_lanes(x: Any) -> Any:
-        def generate(builder: Any, arguments: Any) -> Any:
-            (x,), half = arguments, lanes // 2
-            while half:
-                order = ir.Constant(ir.VectorType(INDEX, lanes), [(lane + half) % lanes for lane in range(lanes)])
-                x = combine(builder, x, builder.shuffle_vector(x, x, order))
-                half //= 2
-            return builder.extract_element(x, INDEX(0))
-
-        return types.float32(simd.kind), generate
+        return types.float32(simd_of(isa).kind), lambda builder, arguments: combined_lanes(builder, arguments[0], combine)
 
     return reduce_lanes
+
+
+def combined_lanes(builder: Any, x: Any, combine: Callable[[Any, Any, Any], Any]) -> Any:
+    """The lanes of a vector as one number: combine(builder, x, y) of its halves, until one lane is left."""
+    lanes = x.type.count
+    half = lanes // 2
+    while half:
+        order = ir.Constant(ir.VectorType(INDEX, lanes), [(lane + half) % lanes for lane in range(lanes)])
+        x = combine(builder, x, builder.shuffle_vector(x, x, order))
+        half //= 2
+    return builder.extract_element(x, INDEX(0))

@@ -9,10 +9,11 @@ from llvmlite import ir
 
 from dmlpy.devices.cpu.compiler import types
 from dmlpy.devices.cpu.compiler.functions import intrinsic, jit
+from dmlpy.devices.cpu.lane_kernels import combined_lanes
 from dmlpy.devices.cpu.load_store import ir_load_store_of, load_store_of
 from dmlpy.devices.cpu.reduction.kernels import for_each_unit_in_place
 from dmlpy.devices.cpu.reduction.plan import REDUCED_VECTORS
-from dmlpy.devices.cpu.simd import ADDRESS, FLOAT, INDEX, Loop
+from dmlpy.devices.cpu.simd import ADDRESS, FLOAT, Loop
 
 if TYPE_CHECKING:
     from dmlpy.devices.cpu.isa import Isa, Storage
@@ -123,12 +124,7 @@ def _of_vectors(stored: Storage, isa: Isa) -> Any:
             loop.repeat_while(
                 builder.icmp_signed(">", left, ADDRESS(0)), [builder.add(place, ADDRESS(lanes * load_store.size)), left, product]
             )
-            half = lanes // 2
-            while half:
-                order = ir.Constant(ir.VectorType(INDEX, lanes), [(lane + half) % lanes for lane in range(lanes)])
-                product = builder.fmul(product, builder.shuffle_vector(product, product, order))
-                half //= 2
-            return builder.extract_element(product, INDEX(0))
+            return combined_lanes(builder, product, lambda builder, x, y: builder.fmul(x, y))
 
         return types.float64(*[types.int64] * 2), generate
 
