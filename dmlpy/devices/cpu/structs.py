@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
+ALIGNMENT = 64
+"""The bytes that arrays in scratch begin at a multiple of: a cache line, and the widest registers."""
+
 Address: TypeAlias = int
 """An address in memory; 0 for none."""
 CodeAddress: TypeAlias = int
@@ -244,3 +247,8 @@ class UnitParameters(CountedParameters):
     """The parameters of `thread_pool_kernels.share_units`."""
 
     units: Count = field("how many units all tiles have")
+
+
+def aligned(size: int) -> int:
+    """The next multiple of `ALIGNMENT`."""
+    return -(-size // ALIGNMENT) * ALIGNMENT

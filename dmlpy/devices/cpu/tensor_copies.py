@@ -10,6 +10,7 @@ import numpy as np
 
 from dmlpy.description.tensors import TensorDesc, same_layout
 from dmlpy.devices.cpu.movement.plan import COPIES, Copy, CopyPlan, Elements
+from dmlpy.devices.cpu.structs import ALIGNMENT
 from dmlpy.devices.plan import Layout, Plan, in_order, with_tensors
 
 if TYPE_CHECKING:
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from dmlpy.devices.cpu.jit import Kernel
     from dmlpy.devices.plan import Launch, Pointers
 
-_ALIGNMENT = 64
 _MOST_OF_OUTPUTS = 4
 """The most elements of a copy for each element of the outputs, where the plan reads only some of them."""
 
@@ -50,8 +50,8 @@ class TensorCopiesPlan(Plan):
         self._inputs = {place: copy(tensors[place], own) for place, own in copied.items() if place not in outputs}
         order = sorted(copied, key=lambda place: place in self.constants)  # the constants are not there in prepared launches
         sizes = [(place, (copied[place].span,), copied[place].data_type.numpy) for place in order]
-        prepared = Layout([each for each in sizes if each[0] not in self.constants], _ALIGNMENT)
-        self._own, self._prepared_own_size = Layout(sizes, _ALIGNMENT), prepared.size
+        prepared = Layout([each for each in sizes if each[0] not in self.constants], ALIGNMENT)
+        self._own, self._prepared_own_size = Layout(sizes, ALIGNMENT), prepared.size
         self.prepared_temporary_size = prepared.size + max(inner.prepared_temporary_size, results_scratch)
         self.temporary_size = self._own.size + max(inner.temporary_size, results_scratch)
 

@@ -21,7 +21,7 @@ from dmlpy.devices.cpu.convolution.layout import (
 )
 from dmlpy.devices.cpu.isa import FLOAT_BYTES, Isa, block_of, storage_of
 from dmlpy.devices.cpu.jit import Kernel
-from dmlpy.devices.cpu.structs import FixedArray
+from dmlpy.devices.cpu.structs import FixedArray, aligned
 from dmlpy.devices.cpu.thread_pool import tiles_for
 from dmlpy.devices.plan import PlanPart
 
@@ -39,7 +39,6 @@ if TYPE_CHECKING:
 GATHER = Kernel("dmlpy.devices.cpu.convolution.gather_kernels:build_gather", 5)
 """The gathering of an input tile of an image: the type of its elements, and the instruction set."""
 
-ALIGNMENT = 64
 INPUT_TILE_BYTES = 1 << 18
 """Bytes of an input tile, at most: it stays in the second-level cache with the filters applied to it."""
 
@@ -256,7 +255,7 @@ class PositionTiling(Tiling):
         self.tiles = images * self._row_splits * self._filter_splits
         self._sums = 0 if self.direct else (self.block * panel + lanes) * FLOAT_BYTES
         input_tile = self.channels * self._input_tile.plane + panel * FLOAT_BYTES if self.copies else 0
-        self.scratch_size = -(-(self._sums + input_tile) // ALIGNMENT) * ALIGNMENT
+        self.scratch_size = aligned(self._sums + input_tile)
         self._offsets, self._gather_parameters = self._input_tile.offsets(), self._gather_parameters_for(self._row(self._input))
 
     @property
@@ -475,7 +474,7 @@ class ChannelTiling(Tiling):
         # The last sums are read in whole tiles.
         self._input_tile_offset = self._sums + (self._rows * self._out[2] + lanes) * self._vectors * size
         input_tile = self._seen_channels * self._input_tile.plane if self.copies else 0
-        self.scratch_size = -(-(self._input_tile_offset + input_tile) // ALIGNMENT) * ALIGNMENT
+        self.scratch_size = aligned(self._input_tile_offset + input_tile)
 
     def parameters(self, tensors: Pointers, scratch: int, others: Mapping[str, Any]) -> Parameters:
         phase = self._phase

@@ -13,7 +13,6 @@ from dmlpy.devices.cpu.compiler.functions import declared, intrinsic, jit, phis
 from dmlpy.devices.cpu.elementwise.function_kernels import Functions
 from dmlpy.devices.cpu.elementwise.half_function_kernels import HalfFunctions
 from dmlpy.devices.cpu.elementwise.program import (
-    ALIGNMENT,
     NARROW_RESULT,
     NARROW_X,
     NARROW_Y,
@@ -26,6 +25,7 @@ from dmlpy.devices.cpu.isa import FLOAT_BYTES, Isa, Storage
 from dmlpy.devices.cpu.load_store import ir_load_store_of, load_store_of
 from dmlpy.devices.cpu.simd import ADDRESS, Loop, Simd, copy_float, float_at, integer_at, set_float, set_integer, simd_of, struct_view
 from dmlpy.devices.cpu.simd_math import SimdMath
+from dmlpy.devices.cpu.structs import ALIGNMENT
 from dmlpy.devices.cpu.thread_pool_kernels import own_scratch, share_units
 
 if TYPE_CHECKING:

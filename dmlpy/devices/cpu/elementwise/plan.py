@@ -11,7 +11,6 @@ from dmlpy.description.enums import DataType
 from dmlpy.description.sized_arrays import SizedArray
 from dmlpy.devices.axes import Axis, merged
 from dmlpy.devices.cpu.elementwise.program import (
-    ALIGNMENT,
     BLOCK,
     EXPENSIVE,
     LONG_BLOCK,
@@ -26,7 +25,7 @@ from dmlpy.devices.cpu.elementwise.program import (
 from dmlpy.devices.cpu.elementwise.simplification import simplified, with_conversions
 from dmlpy.devices.cpu.isa import FLOAT_BYTES, Storage, host_isa
 from dmlpy.devices.cpu.jit import Kernel
-from dmlpy.devices.cpu.structs import FixedArray
+from dmlpy.devices.cpu.structs import FixedArray, aligned
 from dmlpy.devices.cpu.thread_pool import TaskLaunch, Threads, WorkShares
 from dmlpy.devices.host.threads import available_threads
 from dmlpy.devices.plan import Launch, PlanWithoutConstants, Pointers
@@ -160,8 +159,8 @@ class ElementwisePlan(PlanWithoutConstants):
         instructions, self._hoisted, self._used = allocation.instructions()
         self._instructions = FixedArray(instructions)
         self._shares = WorkShares(prod(self._blocks.sizes), threads)
-        self._register_size = _align(self._blocks.rows * self._blocks.columns * FLOAT_BYTES)
-        self._scratch_size = _align((len(descs) + self._used) * 8) + self._used * self._register_size
+        self._register_size = aligned(self._blocks.rows * self._blocks.columns * FLOAT_BYTES)
+        self._scratch_size = aligned((len(descs) + self._used) * 8) + self._used * self._register_size
         self.temporary_size = self._shares.threads.most * self._scratch_size
 
     def _kernel(self) -> Function:
@@ -217,10 +216,6 @@ def _storage_of(program: Program, tensors: Sequence[TensorDesc]) -> Storage:
         return "float16" if any(program.narrow) else "float32"
     [own] = types
     return _STORAGES[own]
-
-
-def _align(size: int) -> int:
-    return -(-size // ALIGNMENT) * ALIGNMENT
 
 
 _OF_ROWS = {Code.MULTIPLY: Code.MULTIPLY_ROWS, Code.ADD: Code.ADD_TO_ROWS}

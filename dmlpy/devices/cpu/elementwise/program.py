@@ -234,9 +234,6 @@ BLOCK = 1024
 LONG_BLOCK = 1 << 13
 """Elements of a block of one instruction without registers: the interpreter places a block in the time of a hundred elements."""
 
-ALIGNMENT = 64
-"""Bytes that registers are aligned to."""
-
 
 NARROW_RESULT, NARROW_X, NARROW_Y = 1, 2, 4
 """The operands of an instruction as bits of its formats."""

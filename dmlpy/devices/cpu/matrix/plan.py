@@ -13,7 +13,7 @@ from dmlpy.devices.cpu.isa import FLOAT_BYTES, host_isa, storage_of
 from dmlpy.devices.cpu.jit import Kernel
 from dmlpy.devices.cpu.matrix.blocked import VECTORS, BlockedProduct, load_products, scratch_bytes
 from dmlpy.devices.cpu.plans import best_plan
-from dmlpy.devices.cpu.structs import Address, Bytes, Count, CountedParameters, Flag, Float32, KernelStruct, field
+from dmlpy.devices.cpu.structs import ALIGNMENT, Address, Bytes, Count, CountedParameters, Flag, Float32, KernelStruct, aligned, field
 from dmlpy.devices.cpu.thread_pool import TaskLaunch, Threads
 from dmlpy.devices.host.threads import available_threads
 from dmlpy.devices.numpy.plans import COMPUTE
@@ -97,7 +97,6 @@ SMALL_PRODUCT = Kernel("dmlpy.devices.cpu.matrix.kernels:build_small_product", 5
 PAIRS = Kernel("dmlpy.devices.cpu.matrix.kernels:build_pairs", 5)
 """The conversion to pairs of BFLOAT16: the type of the elements, and the instruction set."""
 
-_ALIGNMENT = 64
 _WORK_OF_A_THREAD = 1 << 21
 """Multiplications that are worth waking another thread for."""
 _FLOATS_OF_A_THREAD = 1 << 17
@@ -134,7 +133,7 @@ class ProductPlan(Plan):
         # A matrix B that is broadcast over the batch is packed once.
         self._broadcasts = tuple(step == 0 or size == 1 for size, step in zip(self._batch, matrix_strides(desc.b_tensor)[:2], strict=True))
         entries = [1 if broadcasts else size for size, broadcasts in zip(self._batch, self._broadcasts, strict=True)]
-        self._packed = Layout([("panels", (*entries, self._panels, self._terms, width), COMPUTE)], _ALIGNMENT)
+        self._packed = Layout([("panels", (*entries, self._panels, self._terms, width), COMPUTE)], ALIGNMENT)
         self.persistent_size = self._packed.size
         multiplications = prod(self._batch) * rows * columns * self._terms
         self._threads = Threads.of(available_threads(), multiplications, _WORK_OF_A_THREAD)
@@ -147,7 +146,7 @@ class ProductPlan(Plan):
         some = max(_LEAST_COPIED_GROUPS, _COPIED_FLOATS // size)
         self._copied_groups = groups if self._storage == "float32" else min(ceil(groups / self._row_splits), some)
         floats = (1 + most) * width + (0 if self._storage == "float32" else self._copied_groups * size)
-        self._scratch_size = ceil(floats * FLOAT_BYTES / _ALIGNMENT) * _ALIGNMENT
+        self._scratch_size = aligned(floats * FLOAT_BYTES)
         self.prepared_temporary_size = self._threads.most * self._scratch_size + (
             0 if self._activation_plan is None else self._activation_plan.temporary_size
         )
@@ -432,8 +431,8 @@ class PairProductPlan(ProductPlan):
         self._reads_b = entries == 1 and self._columns % self._width == 0 and b_strides(desc)[1] == 1
         self._floats = 0 if self._reads_b else self._packed.size
         self._pair_panel = self._pair_terms * self._width * FLOAT_BYTES
-        self.persistent_size = _aligned(self._panel_count * self._pair_panel)
-        self._a_size = _aligned(prod(self._batch) * self._rows * self._pair_terms * FLOAT_BYTES)
+        self.persistent_size = aligned(self._panel_count * self._pair_panel)
+        self._a_size = aligned(prod(self._batch) * self._rows * self._pair_terms * FLOAT_BYTES)
         self._product_scratch = self.prepared_temporary_size
         self.prepared_temporary_size += self._a_size
         self.temporary_size = self.prepared_temporary_size + self.persistent_size + self._floats
@@ -451,8 +450,8 @@ class PairProductPlan(ProductPlan):
         return "pairs", super().packing
 
     def pack(self, constants: Pointers, persistent: int) -> Launch:
-        floats = np.empty(self._floats // FLOAT_BYTES + _ALIGNMENT, np.float32)
-        address = floats.ctypes.data + -floats.ctypes.data % _ALIGNMENT
+        floats = np.empty(self._floats // FLOAT_BYTES + ALIGNMENT, np.float32)
+        address = floats.ctypes.data + -floats.ctypes.data % ALIGNMENT
         work = self._pack_through(constants, persistent, address)
 
         def launch(stream: int) -> None:
@@ -517,7 +516,3 @@ class PairProductPlan(ProductPlan):
         parameters = self._parameters(tensors, temporary, b | of_a)
         work.append(TaskLaunch.of(PRODUCT(self._storage, True, self._isa), parameters, self._threads))
         return in_order(work + self._following(tensors, temporary))
-
-
-def _aligned(size: int) -> int:
-    return -(-size // _ALIGNMENT) * _ALIGNMENT

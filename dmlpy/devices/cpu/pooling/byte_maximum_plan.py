@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from dmlpy.devices.cpu.jit import Kernel
 from dmlpy.devices.cpu.pooling.plan import SliceWindowParameters, slice_windows, steps_of
-from dmlpy.devices.cpu.quantized.products import aligned, is_signed
-from dmlpy.devices.cpu.structs import Address, Bytes, Count, FixedArray, field
+from dmlpy.devices.cpu.quantized.products import is_signed
+from dmlpy.devices.cpu.structs import Address, Bytes, Count, FixedArray, aligned, field
 from dmlpy.devices.cpu.thread_pool import TaskLaunch, Threads, WorkShares
 from dmlpy.devices.host.threads import available_threads
 from dmlpy.devices.plan import Launch, PlanWithoutConstants, Pointers

@@ -10,8 +10,8 @@ import numpy as np
 from dmlpy.devices.cpu.convolution.layout import byte_strides
 from dmlpy.devices.cpu.jit import Kernel
 from dmlpy.devices.cpu.pooling.plan import WindowParameters
-from dmlpy.devices.cpu.quantized.products import aligned, is_signed
-from dmlpy.devices.cpu.structs import Address, Bytes, Count, FixedArray, Flag, field
+from dmlpy.devices.cpu.quantized.products import is_signed
+from dmlpy.devices.cpu.structs import Address, Bytes, Count, FixedArray, Flag, aligned, field
 from dmlpy.devices.cpu.thread_pool import TaskLaunch
 from dmlpy.devices.host.threads import available_threads
 from dmlpy.devices.plan import BoundAddress, Launch, PlanWithoutConstants, Pointers

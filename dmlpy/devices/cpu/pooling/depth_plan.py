@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from dmlpy.description.tensors import TensorDesc, packed_strides
 from dmlpy.devices.axes import Axis, merged
 from dmlpy.devices.cpu.pooling.plan import PoolingPlan, RowBlockPoolingPlan
+from dmlpy.devices.cpu.structs import aligned
 from dmlpy.devices.plan import Launch, PlanWithoutConstants, Pointers, in_order
 
 if TYPE_CHECKING:
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
 
     from dmlpy.operators.pooling.windows import ForwardPoolingDesc
 
-_ALIGNMENT = 64
 _BATCH, _DEPTH, _HEIGHT = 0, 2, 3
 _PLANES, _ALONG_DEPTH = (3, 4), (2,)
 """The dimensions that are pooled at once."""
@@ -53,7 +53,7 @@ class DepthPoolingPlan(PlanWithoutConstants):
         else:
             self._planes, self._depth = _plan_of(desc, source, between, _PLANES), _plan_of(desc, between, target, _ALONG_DEPTH)
             size = prod(tensors[1].sizes) * between.data_type.numpy.itemsize
-        self._between_size = -(-size // _ALIGNMENT) * _ALIGNMENT
+        self._between_size = aligned(size)
         self.temporary_size = self._between_size + max(plan.temporary_size for plan in self._plans)
 
     @property

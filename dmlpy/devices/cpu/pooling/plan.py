@@ -13,7 +13,7 @@ from dmlpy.devices.cpu.convolution.depthwise import Planes, RowBlockParameters, 
 from dmlpy.devices.cpu.convolution.layout import InputTileLayout, byte_strides
 from dmlpy.devices.cpu.isa import FLOAT_BYTES, host_isa, storage_of
 from dmlpy.devices.cpu.jit import Kernel
-from dmlpy.devices.cpu.structs import Address, Bytes, Count, FixedArray, Flag, Float32, UnitParameters, field
+from dmlpy.devices.cpu.structs import Address, Bytes, Count, FixedArray, Flag, Float32, UnitParameters, aligned, field
 from dmlpy.devices.cpu.thread_pool import TaskLaunch, Threads, WorkShares
 from dmlpy.devices.host.threads import available_threads
 from dmlpy.devices.plan import Launch, PlanWithoutConstants, Pointers
@@ -120,7 +120,6 @@ POOLING = Kernel("dmlpy.devices.cpu.pooling.kernels:build_pooling", 5)
 INDEXED_POSITIONS = Kernel("dmlpy.devices.cpu.pooling.indexed_kernels:build_indexed_positions", 5)
 """Max pooling with indices by vectors of positions: the type of tensors, and the instruction set."""
 
-_ALIGNMENT = 64
 _MOST_NUMBERS = 1 << 31
 _INPUT_TILE_BYTES = 1 << 17
 """Bytes of an input tile, at most."""
@@ -164,9 +163,7 @@ class PoolingPlan(PlanWithoutConstants):
         self._shares = WorkShares(self._planes * self._row_splits, Threads.of(available_threads(), taps, _WORK_OF_A_THREAD))
         lanes = self._isa.lanes * FLOAT_BYTES
         beyond = 2 * lanes if self._indices is None else 4 * lanes  # a vector that reaches past the tile, and those of `_INDEXED` kernels
-        self._scratch_size = (
-            lanes * self._isa.lanes if self._within_window else -(-(self._input_tile.plane + beyond) // _ALIGNMENT) * _ALIGNMENT
-        )
+        self._scratch_size = lanes * self._isa.lanes if self._within_window else aligned(self._input_tile.plane + beyond)
         self.temporary_size = self._shares.threads.most * self._scratch_size
         self._offsets = None if self._within_window else self._input_tile.offsets()
         self._counts = window_counts(desc, self._isa) if self._averages else ()
@@ -410,7 +407,7 @@ class IndexedPoolingPlan(PlanWithoutConstants):
         self._planes, self._values = batch * channels, slice_windows(desc, self._tensors[self._names[0]].sizes)
         taps = self._planes * prod(out) * prod(desc.window_size)
         self._shares = WorkShares(self._planes, Threads.of(available_threads(), _INDEXED_COST * taps, _WORK_OF_A_THREAD))
-        self._scratch_size = -(-prod(spatial) * FLOAT_BYTES // _ALIGNMENT) * _ALIGNMENT if self._is_gradient else 0
+        self._scratch_size = aligned(prod(spatial) * FLOAT_BYTES) if self._is_gradient else 0
         self.temporary_size = self._shares.threads.most * self._scratch_size
 
     def _kernel(self) -> Any:

@@ -10,7 +10,6 @@ import numpy as np
 from dmlpy.description.arrays import array_at
 from dmlpy.devices.cpu.quantized.plane_tiling import DEPTHWISE_PLANES, PlaneTiling
 from dmlpy.devices.cpu.quantized.products import (
-    ALIGNMENT,
     FLIP,
     TERMS,
     host_byte_isa,
@@ -30,6 +29,7 @@ from dmlpy.devices.cpu.quantized.tiling import (
     ChannelTiling,
     RowTiling,
 )
+from dmlpy.devices.cpu.structs import ALIGNMENT
 from dmlpy.devices.cpu.thread_pool import TaskLaunch, Threads
 from dmlpy.devices.host.threads import available_threads
 from dmlpy.devices.plan import Launch, Layout, Plan, Pointers, in_order, packing_of

@@ -7,7 +7,7 @@ import numpy as np
 from dmlpy.description.enums import DataType
 from dmlpy.description.tensors import TensorDesc
 from dmlpy.devices.cpu.quantized.linear import Element, ElementsPlan
-from dmlpy.devices.cpu.quantized.products import aligned
+from dmlpy.devices.cpu.structs import aligned
 from dmlpy.devices.plan import BoundAddress, Launch, Plan, PlanWithoutConstants, Pointers, in_order
 
 _ONE = np.ones(1, np.float32)

@@ -10,11 +10,9 @@ import numpy as np
 from dmlpy.devices.cpu.jit import Kernel
 from dmlpy.devices.cpu.matrix.plan import matrix_strides
 from dmlpy.devices.cpu.quantized.products import (
-    ALIGNMENT,
     FLIP,
     TERMS,
     ResultParameters,
-    aligned,
     host_byte_isa,
     is_signed,
     limits_of,
@@ -24,7 +22,7 @@ from dmlpy.devices.cpu.quantized.products import (
     term_operands,
     terms_launch,
 )
-from dmlpy.devices.cpu.structs import Address, Bytes, Count, CountedParameters, FixedArray, field
+from dmlpy.devices.cpu.structs import ALIGNMENT, Address, Bytes, Count, CountedParameters, FixedArray, aligned, field
 from dmlpy.devices.cpu.thread_pool import TaskLaunch, Threads
 from dmlpy.devices.host.threads import available_threads
 from dmlpy.devices.plan import Launch, Layout, Plan, Pointers, in_order, packing_of

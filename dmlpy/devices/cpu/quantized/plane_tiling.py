@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dmlpy.devices.cpu.jit import Kernel
-from dmlpy.devices.cpu.quantized.products import REGISTER, ResultParameters, aligned
-from dmlpy.devices.cpu.structs import Address, Bytes, Count, FixedArray, field
+from dmlpy.devices.cpu.quantized.products import REGISTER, ResultParameters
+from dmlpy.devices.cpu.structs import Address, Bytes, Count, FixedArray, aligned, field
 from dmlpy.devices.cpu.thread_pool import tiles_for
 
 if TYPE_CHECKING:

@@ -178,8 +178,6 @@ class ResultParameters(CountedParameters):
     offsets: Address = field("for each tap the bytes from a position to what it reads, int64")
 
 
-ALIGNMENT = 64
-"""Bytes that arrays in scratch begin at a multiple of."""
 REGISTER = 64
 """Bytes of a register of processors that move bytes within it."""
 MOST_TERMS = 2**31 // 255**2
@@ -189,11 +187,6 @@ FLIP = 0x80808080
 """Changes the highest bit of each byte of a quad: signed bytes become unsigned ones that are larger by 128, and the reverse."""
 TERMS = Kernel("dmlpy.devices.cpu.quantized.result_kernels:build_terms", 5)
 """The terms of rows and columns."""
-
-
-def aligned(size: int) -> int:
-    """The next multiple of `ALIGNMENT`."""
-    return -(-size // ALIGNMENT) * ALIGNMENT
 
 
 def term_arrays(rows: int, columns: int) -> list[tuple[str, tuple[int, ...], np.dtype[Any]]]:

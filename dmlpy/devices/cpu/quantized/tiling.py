@@ -10,8 +10,8 @@ import numpy as np
 
 from dmlpy.devices.cpu.convolution.layout import InputTileLayout, byte_strides
 from dmlpy.devices.cpu.jit import Kernel
-from dmlpy.devices.cpu.quantized.products import ResultParameters, aligned
-from dmlpy.devices.cpu.structs import Address, Bytes, Count, Flag, field
+from dmlpy.devices.cpu.quantized.products import ResultParameters
+from dmlpy.devices.cpu.structs import Address, Bytes, Count, Flag, aligned, field
 from dmlpy.devices.cpu.thread_pool import tiles_for
 from dmlpy.devices.numpy.convolution.geometry import steps_between
 

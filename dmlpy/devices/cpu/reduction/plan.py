@@ -10,7 +10,7 @@ from dmlpy.description.enums import AxisDirection, DataType, ReduceFunction
 from dmlpy.devices.axes import Axis, element_count, merged, repeated
 from dmlpy.devices.cpu.isa import FLOAT_BYTES, Storage, have_one_storage, host_isa, storage_of
 from dmlpy.devices.cpu.jit import Kernel
-from dmlpy.devices.cpu.structs import Address, Bytes, Count, Flag, Float32, Float64, UnitParameters, field
+from dmlpy.devices.cpu.structs import Address, Bytes, Count, Flag, Float32, Float64, UnitParameters, aligned, field
 from dmlpy.devices.cpu.thread_pool import TaskLaunch, Threads, WorkShares
 from dmlpy.devices.host.threads import available_threads
 from dmlpy.devices.plan import Launch, PlanWithoutConstants, Pointers
@@ -116,7 +116,6 @@ RUNNING_PRODUCT = Kernel("dmlpy.devices.cpu.reduction.kernels:build_running_prod
 
 _WORK_OF_A_THREAD = 1 << 15
 """Entries that are worth waking another thread for: each is read three times."""
-_ALIGNMENT = 64
 _NAMES = {"x": "input_tensor", "y": "output_tensor", "scale": "scale_tensor", "bias": "bias_tensor"}
 _ONE = Axis(1, (0,) * len(TENSORS))
 
@@ -198,7 +197,7 @@ class _GroupsPlan(PlanWithoutConstants):
         self._shares = WorkShares(self._units, Threads.of(available_threads(), self._count * self._entries, _WORK_OF_A_THREAD))
         vector, (outer, entry) = host_isa().lanes * FLOAT_BYTES, groups.entries
         vectors = outer.size * (-(-entry.size // host_isa().lanes) if groups.layout == "rows" else entry.size)
-        self._scratch_size = -(-vectors * vector // _ALIGNMENT) * _ALIGNMENT if self._stages and groups.stored != "float32" else 0
+        self._scratch_size = aligned(vectors * vector) if self._stages and groups.stored != "float32" else 0
         self.temporary_size = self._shares.threads.most * self._scratch_size
         self._numbers = {
             **self._shares.values,

@@ -9,7 +9,7 @@ from dmlpy.description.enums import AxisDirection
 from dmlpy.devices.axes import element_count, merged
 from dmlpy.devices.cpu.isa import host_isa
 from dmlpy.devices.cpu.jit import Kernel
-from dmlpy.devices.cpu.structs import Address, Bytes, Count, FixedArray, UnitParameters, field
+from dmlpy.devices.cpu.structs import Address, Bytes, Count, FixedArray, UnitParameters, aligned, field
 from dmlpy.devices.cpu.thread_pool import TaskLaunch, Threads, WorkShares
 from dmlpy.devices.host.threads import available_threads
 from dmlpy.devices.plan import Launch, PlanWithoutConstants, Pointers
@@ -30,7 +30,6 @@ RANKS = 1 << 8
 
 _WORK_OF_A_THREAD = 1 << 16
 """Elements that are worth waking another thread for."""
-_ALIGNMENT = 64
 _FEW = 1 << 8
 """Elements of a row of which a heap finds any number."""
 _LEAST_SHARE = 32
@@ -97,7 +96,7 @@ class TopKPlan(PlanWithoutConstants):
             "index_bytes": widths[2],
         }
         self._shares = WorkShares(element_count(axes), Threads.of(available_threads(), tensors[0].element_count, _WORK_OF_A_THREAD))
-        self._scratch_size = -(-scratch // _ALIGNMENT) * _ALIGNMENT
+        self._scratch_size = aligned(scratch)
         self.temporary_size = self._shares.threads.most * self._scratch_size
 
     def load(self) -> None:

@@ -13,7 +13,7 @@ from dmlpy.devices.cpu.elementwise.plans import elementwise_plan
 from dmlpy.devices.cpu.isa import FLOAT_BYTES, host_isa, storage_of
 from dmlpy.devices.cpu.jit import Kernel
 from dmlpy.devices.cpu.quantized.float_plan import ByteFloatsPlan, floats_of
-from dmlpy.devices.cpu.structs import Address, Bytes, Count, FixedArray, Float32, KernelStruct, UnitParameters, field
+from dmlpy.devices.cpu.structs import Address, Bytes, Count, FixedArray, Float32, KernelStruct, UnitParameters, aligned, field
 from dmlpy.devices.cpu.thread_pool import TaskLaunch, Threads, WorkShares
 from dmlpy.devices.host.threads import available_threads
 from dmlpy.devices.plan import Launch, Plan, PlanWithoutConstants, Pointers, in_order
@@ -33,7 +33,6 @@ Array = np.ndarray[Any, np.dtype[Any]]
 RESAMPLING = Kernel("dmlpy.devices.cpu.resampling.kernels:build_resampling", 5)
 """Resampling: the type of tensors, and the instruction set."""
 
-_ALIGNMENT = 64
 _WORK_OF_A_THREAD = 1 << 17
 """Taps that are worth waking another thread for."""
 
@@ -134,7 +133,7 @@ class ResamplingPlan(PlanWithoutConstants):
         taps = planes.count * sum(outer * inner * pass_.taps.inputs.size for outer, inner, _, pass_ in planes.passes)
         self._shares = WorkShares(planes.count, Threads.of(available_threads(), taps, _WORK_OF_A_THREAD))
         row, plane = (
-            _aligned(count * FLOAT_BYTES) for count in (max(pass_[2] for pass_ in planes.passes), max(planes.sizes[1:-1], default=0))
+            aligned(count * FLOAT_BYTES) for count in (max(pass_[2] for pass_ in planes.passes), max(planes.sizes[1:-1], default=0))
         )
         self._scratch_size = row + min(2, len(planes.passes) - 1) * plane
         self.temporary_size = self._shares.threads.most * self._scratch_size
@@ -171,10 +170,6 @@ class ResamplingPlan(PlanWithoutConstants):
             "scratch_size": self._scratch_size,
         }
         return TaskLaunch.of(RESAMPLING(self._storage, self._isa), ResamplingParameters.bound(values), self._shares.threads, self._arrays)
-
-
-def _aligned(size: int) -> int:
-    return -(-size // _ALIGNMENT) * _ALIGNMENT
 
 
 def _turns(own: Pass, lanes: int) -> tuple[Array, Array]:
