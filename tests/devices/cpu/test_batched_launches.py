@@ -152,23 +152,36 @@ def test_a_thread_that_comes_late(delay: float, threads: int, monkeypatch: pytes
         np.testing.assert_array_equal(output, before[name])
 
 
+class Pair:
+    """Two tiles that wait for each other: one thread alone cannot do both.
+
+    Attributes:
+        seen: the threads that did them.
+    """
+
+    def __init__(self) -> None:
+        self.seen, together = list[int](), Barrier(2, timeout=60)
+
+        def body(result: Any, error: Any, parameters: int, thread: int, threads: int, sync: int, epoch: int) -> int:
+            together.wait()
+            self.seen.append(get_ident())
+            return 0
+
+        self._function = CFUNCTYPE(c_int, c_void_p, c_void_p, *[c_int64] * 5)(body)
+
+    def launch(self, threads: Threads | int) -> TaskLaunch:
+        address: Any = cast(self._function, c_void_p).value
+        return TaskLaunch.of(CONCURRENT_LAUNCH(), call_parameters([(address, 0)] * 2), threads)
+
+
 def test_a_worker_takes_part_in_each_launch() -> None:
-    """Each launch has two tiles, which wait for each other: one thread alone cannot do both."""
-    together, seen = Barrier(2, timeout=60), list[int]()
-
-    def body(result: Any, error: Any, parameters: int, thread: int, threads: int, sync: int, epoch: int) -> int:
-        together.wait()
-        seen.append(get_ident())
-        return 0
-
-    function = CFUNCTYPE(c_int, c_void_p, c_void_p, *[c_int64] * 5)(body)
-    address: Any = cast(function, c_void_p).value
-    calls = [TaskLaunch.of(CONCURRENT_LAUNCH(), call_parameters([(address, 0)] * 2), 2) for _ in range(3)]
+    pair = Pair()
+    calls = [pair.launch(2) for _ in range(3)]
     [(run, _)] = BatchedLaunches([calls[0], TaskLaunch.of(CONCURRENT_LAUNCH(), call_parameters([]), 1), *calls[1:]]).parts
     for _ in range(3):
         run(0)
-    assert len(seen) == 18
-    assert len(set(seen)) == 2
+    assert len(pair.seen) == 18
+    assert len(set(pair.seen)) == 2
 
 
 @pytest.mark.parametrize(
@@ -191,21 +204,13 @@ def test_threads_that_a_batch_wakes(launches: list[tuple[int, int]], expected: i
 
 
 def test_a_thread_that_one_launch_wakes_shares_the_smaller_ones() -> None:
-    """Two tiles wait for each other in the smaller launch, which wakes no thread if it runs alone."""
-    together, seen = Barrier(2, timeout=60), list[int]()
-
-    def body(result: Any, error: Any, parameters: int, thread: int, threads: int, sync: int, epoch: int) -> int:
-        together.wait()
-        seen.append(get_ident())
-        return 0
-
-    function = CFUNCTYPE(c_int, c_void_p, c_void_p, *[c_int64] * 5)(body)
-    address: Any = cast(function, c_void_p).value
-    small = TaskLaunch.of(CONCURRENT_LAUNCH(), call_parameters([(address, 0)] * 2), Threads(2, 1))
+    """The smaller launch wakes no thread if it runs alone."""
+    pair = Pair()
+    small = pair.launch(Threads(2, 1))
     large = TaskLaunch.of(CONCURRENT_LAUNCH(), call_parameters([]), Threads(2, 2))
     [(run, _)] = BatchedLaunches([small, large]).parts
     run(0)
-    assert len(set(seen)) == 2
+    assert len(set(pair.seen)) == 2
 
 
 def test_launches_of_several_task_launches_are_part_of_a_batch() -> None:
