@@ -12,7 +12,7 @@ from dmlpy.devices.cpu.jit import Kernel
 from dmlpy.devices.cpu.pooling.plan import WindowParameters
 from dmlpy.devices.cpu.quantized.products import is_signed
 from dmlpy.devices.cpu.structs import Address, Bytes, Count, FixedArray, Flag, aligned, field
-from dmlpy.devices.cpu.thread_pool import TaskLaunch
+from dmlpy.devices.cpu.thread_pool import TaskLaunch, Threads, WorkShares
 from dmlpy.devices.host.threads import available_threads
 from dmlpy.devices.plan import BoundAddress, Launch, PlanWithoutConstants, Pointers
 from dmlpy.reference.windows import windows
@@ -29,7 +29,6 @@ LANES = 8
 """Results that are computed at once, in float64."""
 _WORK_OF_A_THREAD = 1 << 20
 """Taps of all positions that are worth waking another thread for."""
-_TILES_PER_THREAD = 4
 _MOST_JOINED = 64
 """Channels of a row, at most."""
 _ZERO = np.zeros(1, np.uint8)
@@ -83,7 +82,7 @@ class QuantizedAveragePoolingPlan(PlanWithoutConstants):
         (batch, channels, *spatial), (_, _, *out) = desc.input_tensor.sizes, desc.output_tensor.sizes
         self._planes, window = batch * channels, tuple(desc.window_size)
         rows, columns = windows(desc, spatial, window, out)
-        self._taps = self._planes * prod(out) * prod(window)
+        taps = self._planes * prod(out) * prod(window)
         pads, strides, dilations = desc.start_padding[-2:], desc.strides[-2:], desc.dilations[-2:]
         counted = [along.padded if desc.include_padding else along.inside for along in (rows, columns)]
         divisors = [_sum_of_taps(taps) for taps in counted]
@@ -109,10 +108,10 @@ class QuantizedAveragePoolingPlan(PlanWithoutConstants):
             "column_divisors": FixedArray(padded[0].copy()),
             "column_counts": FixedArray(padded[1].copy()),
         }
-        self._threads = max(1, min(available_threads(), self._taps // _WORK_OF_A_THREAD, self._planes))
+        self._shares = WorkShares(self._planes, Threads.of(available_threads(), taps, _WORK_OF_A_THREAD))
         self._column_sums = 0 if self._of_whole else aligned(4 * spatial[1])
         self._scratch_size = aligned(self._column_sums + padded.shape[1] * 9)
-        self.temporary_size = self._threads * self._scratch_size
+        self.temporary_size = self._shares.threads.most * self._scratch_size
 
     def _channels_of_a_row(self, count: int) -> int:
         """How many channels, of so many elements each, are side by side and have the same scales and zero points."""
@@ -126,15 +125,13 @@ class QuantizedAveragePoolingPlan(PlanWithoutConstants):
         MEANS()
 
     def describe(self) -> str:
-        threads = f"{self._threads} thread{'s' * (self._threads > 1)}"
         of = f"whole images, {self._joined} at a time" if self._of_whole else "columns, then of windows"
-        return f"compiled by LLVM, sums of 32 bits of {of}, float64 arithmetic on {threads}; {self._planes} plane(s)"
+        return f"compiled by LLVM, sums of 32 bits of {of}, float64 arithmetic on {self._shares}; {self._planes} plane(s)"
 
     def bind(self, tensors: Pointers, temporary: int, persistent: int | None) -> Launch:
         low, high = self._tensors["output_tensor"].data_type.limits
         values: dict[str, Any] = {
-            "tiles": min(self._planes, _TILES_PER_THREAD * self._threads) if self._threads > 1 else 1,
-            "units": self._planes,
+            **self._shares.values,
             "channels": self._channels,
             "of_whole": self._of_whole,
             **self._values,
@@ -155,7 +152,7 @@ class QuantizedAveragePoolingPlan(PlanWithoutConstants):
                 own = self._tensors.get(place)
                 values[f"{name}_{what}"] = BoundAddress(_ZERO.ctypes.data, None) if own is None else tensors[place]
                 values[f"{name}_{what}_step"] = 0 if own is None else _channel_step(own)
-        return TaskLaunch.of(MEANS(), BytePoolingParameters.bound(values), self._threads)
+        return TaskLaunch.of(MEANS(), BytePoolingParameters.bound(values), self._shares.threads)
 
 
 def _sum_of_taps(taps: Array) -> Array:
