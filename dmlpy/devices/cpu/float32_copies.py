@@ -18,7 +18,6 @@ from dmlpy.operators.elementwise.math import ElementWiseIdentityDesc
 
 if TYPE_CHECKING:
     from dmlpy.description.tensors import TensorDesc
-    from dmlpy.devices.plan import Launch
 
 _OUTPUT = "output_tensor"
 
@@ -48,25 +47,17 @@ class Float32CopyPlan(TensorCopiesPlan):
         tensors = {place: tensor for place, tensor in desc.tensors().items() if tensor.data_type is DataType.FLOAT16}
         wide = {place: dense(tensor).replace(data_type=DataType.FLOAT32) for place, tensor in tensors.items()}
         function = getattr(desc, "fused_activation", None)
-        self._epilogue = _epilogue_of(function, wide[_OUTPUT], desc.output_tensor)
         inner = best_plan(desc.replace(**wide, **({} if function is None else {"fused_activation": None})))
-        super().__init__(inner, desc, wide, partial(copy_of, kernel=CONVERSIONS), self._epilogue.temporary_size)
-
-    def load(self) -> None:
-        super().load()
-        self._epilogue.load()
+        super().__init__(inner, desc, wide, partial(copy_of, kernel=CONVERSIONS), partial(_epilogue_of, function))
 
     def describe(self) -> str:
         return "\n".join(
             [
                 f"{', '.join(self._inputs)}: copied to float32",
                 self._inner.describe(),
-                f"results, rounded once: {self._epilogue.describe()}",
+                f"results, rounded once: {self._outputs[_OUTPUT].describe()}",
             ]
         )
-
-    def _write_result(self, place: str, source: int, target: int, scratch: int) -> Launch:
-        return self._epilogue.bind({"input_tensor": source, place: target}, scratch, None)
 
 
 def _epilogue_of(function: Any, sums: TensorDesc, output: TensorDesc) -> ElementwisePlan:
@@ -74,4 +65,4 @@ def _epilogue_of(function: Any, sums: TensorDesc, output: TensorDesc) -> Element
     function = function or ElementWiseIdentityDesc(input_tensor=sums, output_tensor=output)
     program = Program([sums])
     program.add_operator(function.replace(input_tensor=sums, output_tensor=output), {"input_tensor": 0})
-    return ElementwisePlan(program, [("input_tensor", sums)], (_OUTPUT, output))
+    return ElementwisePlan(program, [("source", sums)], ("target", output))

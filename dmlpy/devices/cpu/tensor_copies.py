@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -25,14 +24,14 @@ _MOST_OF_OUTPUTS = 4
 
 
 class TensorCopiesPlan(Plan):
-    """A plan that reads copies of inputs and writes copies of outputs, which other work then writes to the outputs.
+    """A plan that reads copies of inputs and writes copies of outputs, from which other plans then write the outputs.
 
     Args:
         inner: the plan.
         desc: the checked desc of the tensors that are copied.
         copied: the tensors that are copied, by place, as the plan reads and writes them.
-        copy: gives the plan that copies an input from `source` to `target`, of a tensor and its copy.
-        results_scratch: the bytes of scratch that `_write_result` needs.
+        copy: gives the plan that copies a tensor from `source` to `target`, of both.
+        write: gives the plan that writes an output from its copy, likewise; None if that is a copy, too.
     """
 
     def __init__(
@@ -41,26 +40,23 @@ class TensorCopiesPlan(Plan):
         desc: OperatorDesc,
         copied: Mapping[str, TensorDesc],
         copy: Callable[[TensorDesc, TensorDesc], Plan],
-        results_scratch: int = 0,
+        write: Callable[[TensorDesc, TensorDesc], Plan] | None = None,
     ) -> None:
         self._inner, tensors = inner, desc.tensors()
         self.constants, self.persistent_size = inner.constants, inner.persistent_size
         outputs = {slot.place for slot in desc.output_slots()}
-        self._results = tuple(place for place in copied if place in outputs)
         self._inputs = {place: copy(tensors[place], own) for place, own in copied.items() if place not in outputs}
+        self._outputs = {place: (write or copy)(own, tensors[place]) for place, own in copied.items() if place in outputs}
         order = sorted(copied, key=lambda place: place in self.constants)  # the constants are not there in prepared launches
         sizes = [(place, (copied[place].span,), copied[place].data_type.numpy) for place in order]
         prepared = Layout([each for each in sizes if each[0] not in self.constants], ALIGNMENT)
         self._own, self._prepared_own_size = Layout(sizes, ALIGNMENT), prepared.size
-        self.prepared_temporary_size = prepared.size + max(inner.prepared_temporary_size, results_scratch)
-        self.temporary_size = self._own.size + max(inner.temporary_size, results_scratch)
-
-    @abstractmethod
-    def _write_result(self, place: str, source: int, target: int, scratch: int) -> Launch:
-        """The work that writes an output from its copy."""
+        scratch = max((plan.temporary_size for plan in self._outputs.values()), default=0)
+        self.prepared_temporary_size = prepared.size + max(inner.prepared_temporary_size, scratch)
+        self.temporary_size = self._own.size + max(inner.temporary_size, scratch)
 
     def load(self) -> None:
-        for plan in (self._inner, *self._inputs.values()):
+        for plan in (self._inner, *self._inputs.values(), *self._outputs.values()):
             plan.load()
 
     def pack(self, constants: Pointers, persistent: int) -> Launch:
@@ -83,7 +79,7 @@ class TensorCopiesPlan(Plan):
         scratch = temporary + (self._own.size if persistent is None else self._prepared_own_size)
         work = [self._copy_input(place, tensors[place], address) for place, address in own.items() if place in self._inputs]
         work.append(self._inner.bind({**tensors, **own}, scratch, persistent))
-        work += [self._write_result(place, own[place], tensors[place], scratch) for place in self._results]
+        work += [plan.bind({"source": own[place], "target": tensors[place]}, scratch, None) for place, plan in self._outputs.items()]
         return in_order(work)
 
     def _copy_input(self, place: str, source: int, target: int) -> Launch:
@@ -103,19 +99,9 @@ class LayoutCopiesPlan(TensorCopiesPlan):
 
     def __init__(self, inner: Plan, desc: OperatorDesc, copied: Mapping[str, TensorDesc]) -> None:
         super().__init__(inner, desc, copied, copy_of)
-        tensors = desc.tensors()
-        self._outputs = {place: copy_of(copied[place], tensors[place]) for place in self._results}
 
     def describe(self) -> str:
         return f"{self._inner.describe()}\ncopied to another layout: {', '.join([*self._inputs, *self._outputs])}"
-
-    def load(self) -> None:
-        super().load()
-        for plan in self._outputs.values():
-            plan.load()
-
-    def _write_result(self, place: str, source: int, target: int, scratch: int) -> Launch:
-        return self._outputs[place].bind({"source": source, "target": target}, 0, None)
 
 
 def copy_of(source: TensorDesc, target: TensorDesc, kernel: Kernel = COPIES) -> CopyPlan:

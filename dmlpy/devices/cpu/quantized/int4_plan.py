@@ -89,19 +89,9 @@ class WidenedPlan(TensorCopiesPlan):
 
     def __init__(self, inner: Plan, desc: OperatorDesc, copied: Mapping[str, TensorDesc]) -> None:
         super().__init__(inner, desc, copied, _widening)
-        tensors = desc.tensors()
-        self._rounding = {place: copy_of(copied[place], tensors[place], CONVERSIONS) for place in self._results}
-
-    def load(self) -> None:
-        super().load()
-        for plan in self._rounding.values():
-            plan.load()
 
     def describe(self) -> str:
-        return f"{self._inner.describe()}\ncopied to bytes or float32: {', '.join([*self._inputs, *self._rounding])}"
-
-    def _write_result(self, place: str, source: int, target: int, scratch: int) -> Launch:
-        return self._rounding[place].bind({"source": source, "target": target}, scratch, None)
+        return f"{self._inner.describe()}\ncopied to bytes or float32: {', '.join([*self._inputs, *self._outputs])}"
 
 
 def _widening(source: TensorDesc, target: TensorDesc) -> UnpackingPlan | CopyPlan:
