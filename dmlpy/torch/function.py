@@ -249,8 +249,6 @@ def _forward_error() -> DerivativeError:
 
 _WHERE_WANTED, _AFTER_TENSORS = slice(4), 10
 """The arguments of `CudnnRNNFunction` that have gradients, and the number of those after them."""
-_TENSORS = 9
-"""The number of tensors among the arguments of `gradient_op`, which come first."""
 
 
 class CudnnRNNFunction(torch.autograd.Function):
@@ -274,19 +272,20 @@ class CudnnRNNFunction(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *upstream: torch.Tensor | None) -> tuple[torch.Tensor | None, ...]:
-        return *_dispatched_gradients(ctx, _gradient_arguments(ctx, upstream)), *[None] * _AFTER_TENSORS
+        return *_dispatched_gradients(ctx, _gradient_tensors(ctx, upstream)), *[None] * _AFTER_TENSORS
 
 
-def _gradient_arguments(ctx: Any, upstream: tuple[torch.Tensor | None, ...]) -> tuple[Any, ...]:
-    """The arguments of `gradient_op`."""
+def _gradient_tensors(ctx: Any, upstream: tuple[torch.Tensor | None, ...]) -> tuple[Any, ...]:
+    """The tensors among the arguments of `gradient_op`, which come first."""
     *tensors, reserve = ctx.saved_tensors
     given = upstream[:3] if tensors[2] is not None else (*upstream[:2], None)
-    return (*tensors, *given, reserve, *ctx.attributes, list(ctx.needs_input_grad[_WHERE_WANTED]))
+    return (*tensors, *given, reserve)
 
 
-def _dispatched_gradients(ctx: Any, arguments: tuple[Any, ...]) -> tuple[torch.Tensor | None, ...]:
+def _dispatched_gradients(ctx: Any, tensors: tuple[Any, ...]) -> tuple[torch.Tensor | None, ...]:
     """The gradients of the tensors, of which None is not wanted, by the operator `gradient_op`."""
-    wanted = arguments[-1]
+    wanted = ctx.needs_input_grad[_WHERE_WANTED]
+    arguments = (*tensors, *ctx.attributes, list(wanted))
     # Under `create_graph` the gradients are results of a function that refuses to be differentiated: elsewhere an upstream gradient
     # that is a constant would make them constants silently.
     function = _Gradients if torch.compiler.is_compiling() else _EagerGradients
@@ -392,8 +391,8 @@ class _DirectFunction(_WithoutTangents, torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *upstream: torch.Tensor | None) -> tuple[torch.Tensor | None, ...]:
-        arguments = _gradient_arguments(ctx, upstream)
+        tensors = _gradient_tensors(ctx, upstream)
         # Hooks may have changed what was saved.
-        if torch.is_grad_enabled() or is_followed() or not are_plain(arguments[:_TENSORS]):
-            return *_dispatched_gradients(ctx, arguments), None
-        return *gradients_of(arguments[:_TENSORS], ctx.attributes, arguments[-1]), None
+        if torch.is_grad_enabled() or is_followed() or not are_plain(tensors):
+            return *_dispatched_gradients(ctx, tensors), None
+        return *gradients_of(tensors, ctx.attributes, ctx.needs_input_grad[_WHERE_WANTED]), None
