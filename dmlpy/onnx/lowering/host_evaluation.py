@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import warnings
+from contextlib import suppress
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -150,16 +151,14 @@ def evaluate_node(node: NodeProto, opsets: Mapping[str, int], arrays: Mapping[st
     """
     wanted = [name for name in node.output if name]
     is_shared = node.op_type in _QUICK and not node.domain and "" in opsets
-    if not is_shared or any(item.ByteSize() > _MOST_SHARED_BYTES for item in node.attribute):
-        return HostProgram([node], opsets, list(arrays), wanted)(arrays)
-    places = {name: f"i{place}" for place, name in enumerate(dict.fromkeys(node.input)) if name}
-    form = NodeProto(op_type=node.op_type, input=[places.get(name, "") for name in node.input], attribute=node.attribute)
-    form.output.extend(f"o{place}" if name else "" for place, name in enumerate(node.output))
-    try:
-        found = _shared_program(form.SerializeToString(deterministic=True), opsets[""])({places[name]: arrays[name] for name in places})
-    except DeviceError:  # it says which node it is of
-        return HostProgram([node], opsets, list(arrays), wanted)(arrays)
-    return dict(zip(wanted, found.values(), strict=True))
+    if is_shared and all(item.ByteSize() <= _MOST_SHARED_BYTES for item in node.attribute):
+        places = {name: f"i{place}" for place, name in enumerate(dict.fromkeys(node.input)) if name}
+        form = NodeProto(op_type=node.op_type, input=[places.get(name, "") for name in node.input], attribute=node.attribute)
+        form.output.extend(f"o{place}" if name else "" for place, name in enumerate(node.output))
+        with suppress(DeviceError):  # a program of its own says which node it is of
+            program = _shared_program(form.SerializeToString(deterministic=True), opsets[""])
+            return dict(zip(wanted, program({places[name]: arrays[name] for name in places}).values(), strict=True))
+    return HostProgram([node], opsets, list(arrays), wanted)(arrays)
 
 
 _MOST_SHARED_BYTES = 256
