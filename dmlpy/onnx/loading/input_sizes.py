@@ -14,7 +14,7 @@ from dmlpy.description.coercion import brief
 from dmlpy.messages.naming import did_you_mean, listed
 from dmlpy.messages.problems import DescError, Problem
 from dmlpy.onnx.loading.elements import dtype_of, sizes_problem
-from dmlpy.onnx.loading.values import Value, value_from_proto
+from dmlpy.onnx.loading.values import Value, can_be_equal, value_from_proto
 
 if TYPE_CHECKING:
     from dmlpy.onnx.loading.load import LoadedModel
@@ -61,9 +61,7 @@ def _apply_sizes(
             wanted = tuple(size) if isinstance(size, Sequence) else None
             if wanted is None or not all(isinstance(item, int) and item >= 0 for item in wanted):
                 problems.append(Problem("onnx.sizes", path, brief(size), "the sizes of the input: a list of integers"))
-            elif own is not None and (
-                len(own) != len(wanted) or any(isinstance(a, int) and a != b for a, b in zip(own, wanted, strict=True))
-            ):
+            elif own is not None and not can_be_equal(own, wanted):
                 problems.append(Problem("onnx.sizes", path, listed(wanted), f"sizes that the input has: {declared[given].summary()}"))
         elif given not in symbols:
             known = [*sorted(symbols), *declared]

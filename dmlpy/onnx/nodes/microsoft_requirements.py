@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from dmlpy.messages.naming import listed
 from dmlpy.messages.problems import Problem
+from dmlpy.onnx.loading.values import can_be_equal
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -97,6 +98,6 @@ def _grouped_past_problems(node: Node, index: int) -> Iterator[Problem]:
         sizes = node.value(at).sizes if node.has(at) else None
         if sizes is None or len(sizes) != 4:
             continue
-        if any(isinstance(found, int) and found != own for found, own in ((sizes[1], groups), (sizes[3], size))):
+        if not can_be_equal((sizes[1], sizes[3]), (groups, size)):
             expected = f"[batch, {groups}, steps, {size}], for the heads of the new keys and values"
             yield Problem("onnx.invalid", f"input {at}", listed(sizes), expected)
