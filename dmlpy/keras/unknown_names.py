@@ -52,7 +52,7 @@ _ARGUMENTS = ArgumentNames(
         **dict.fromkeys(("run_eagerly", "jit_compile", "auto_scale_loss"), "leave it out: the operators are compiled for the device"),
     },
 )
-"""What stands in the place of arguments of methods of Keras's models."""
+"""The counterparts of arguments that such methods have in other libraries, and remedies for those that have none."""
 
 
 def refuses_other_arguments(kind: KindT) -> KindT:

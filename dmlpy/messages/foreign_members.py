@@ -1,4 +1,4 @@
-"""Members that classes of other libraries have: reading one raises an AttributeError that names what there is in its place.
+"""Members that classes of other libraries have: reading one raises an AttributeError that names its counterpart here.
 
 They are descriptors of the class and not `__getattr__`, which would make every other attribute slower: a bound dispatch by an eighth. For a
 name that is spelled almost like one that exists, Python's traceback names that one by itself.
@@ -141,7 +141,7 @@ class Instead:
 
     Args:
         name: the member.
-        hint: what stands in its place.
+        hint: its counterpart.
     """
 
     def __init__(self, name: str, hint: str) -> None:
@@ -153,7 +153,7 @@ class Instead:
 
 
 def foreign_members(kind: Kind) -> Kind:
-    """Decorates a class of `HINTS`: its members there answer with what stands in their place, and `dir` does not list them."""
+    """Decorates a class of `HINTS`: its members there answer with their counterparts, and `dir` does not list them."""
     for name, hint in HINTS[kind.__name__].items():
         setattr(kind, name, Instead(name, hint))
 

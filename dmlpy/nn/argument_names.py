@@ -25,8 +25,8 @@ NAMES = ArgumentNames(
         "eps": ("epsilon",),
     },
     {
-        **dict.fromkeys(("bias_ih", "bias_hh"), "b holds both one after the other, that of w first"),
-        **dict.fromkeys(("input_size", "hidden_size"), "leave it out: the sizes of the weights tell it"),
+        **dict.fromkeys(("bias_ih", "bias_hh"), "concatenate both: b has that of w, then that of r"),
+        **dict.fromkeys(("input_size", "hidden_size"), "leave it out: it follows from the sizes of the weights"),
         "proj_size": "leave it out: dmlpy.torch.LSTM has a projection",
         "num_layers": "call it once for each layer",
         "bidirectional": "pass direction='bidirectional'",
