@@ -14,7 +14,7 @@ from dmlpy.description.descs import OperatorDesc
 from dmlpy.description.enums import DmlEnum, FeatureLevel
 from dmlpy.description.json_objects import unwrap
 from dmlpy.description.registry import operator_class
-from dmlpy.description.tensors import TensorDesc
+from dmlpy.description.tensors import MAX_DIMENSION_COUNT, TensorDesc
 from dmlpy.description.value_structs import ValueStruct
 from dmlpy.dxdispatch.report import Finding
 from dmlpy.messages.naming import c_member, c_path, nearest
@@ -23,6 +23,9 @@ from dmlpy.validation.checking import LATEST, check
 
 if TYPE_CHECKING:
     from dmlpy.messages.tables import Table
+
+_ROUNDS = MAX_DIMENSION_COUNT
+"""The rounds of placeholders: an integer may be any axis."""
 
 
 @dataclass(frozen=True)
@@ -96,7 +99,7 @@ def _check_in_parts(
 
     first = kind.model_construct(**dict.fromkeys(kind.model_fields) | read | _placeholders(kind, unreadable, 0))
     counted = _find_problems(first, level, strict)
-    for number in range(1, 4):
+    for number in range(1, _ROUNDS if unreadable else 1):
         other = {name: _infer_output(first, name) for name in kind.model_fields if name in unreadable}
         stand_in = {name: value for name, value in other.items() if value is not None} | _placeholders(kind, unreadable, number)
         seen = {
@@ -184,7 +187,7 @@ def _placeholders(kind: type[OperatorDesc], unreadable: Iterable[str], number: i
             elif annotation is bool:
                 values = (False, True)
             elif annotation is int:
-                values = (0, 1)
+                values = range(_ROUNDS)
             elif annotation is float or float in get_args(annotation):
                 values = (0.0, 1.0)
             elif isinstance(annotation, type) and issubclass(annotation, ValueStruct):

@@ -550,6 +550,17 @@ def test_a_fused_activation_that_cannot_be_read(changes: Data, wanted: list[tupl
     judge(dml.BatchNormalizationDesc(input_tensor=image, **statistics).with_outputs().to_dict(), changes, wanted)
 
 
+def test_sizes_that_some_axis_would_allow_are_right_beside_an_axis_that_cannot_be_read() -> None:
+    sizes = {
+        "indices_tensor": ("UINT32", [1, 1, 1, 4]),
+        "values_tensor": ("FLOAT16", [1, 1, 1, 2]),
+        "output_tensor": ("FLOAT32", [1, 1, 4, 5]),
+    }
+    tensors = {name: dml.TensorDesc(data_type=kind, sizes=of) for name, (kind, of) in sizes.items()}
+    data = dml.OneHotDesc(**tensors, axis=2).to_dict()  # right along dimension 2, the axis
+    judge(data, {"Axis": "two"}, [("Axis", "field.form"), ("OutputTensor.DataType", "type.equal")])
+
+
 def test_a_member_that_another_interface_has_is_read_as_none() -> None:
     channels = dml.TensorDesc(data_type="FLOAT32", sizes=[3])
     image = dml.TensorDesc(data_type="FLOAT32", sizes=[2, 4, 5, 3])
