@@ -302,8 +302,8 @@ DEVICE_KINDS: dict[str, Callable[[int], Device | str]] = {}
 LISTED_KINDS = ("numpy", "cpu", "cuda")
 """The kinds of devices that a machine is said to have, in order. The others are for debugging: who wants one names it."""
 
-_OTHER_NAMES = {"host": "cpu", "gpu": "cuda", "dml": "cuda"}
-"""Other libraries' names for the devices, which dmlpy rejects."""
+_OTHER_NAMES = {"host": "cpu", "numba": "cpu", "gpu": "cuda", "dml": "cuda"}
+"""Other libraries' names for the devices, and an earlier one, which dmlpy rejects."""
 
 Kind = TypeVar("Kind", bound=Device)
 

@@ -357,6 +357,7 @@ def test_unknown_devices(name: str) -> None:
     [
         ("host", "cpu"),
         ("HOST", "cpu"),
+        ("numba", "cpu"),
         ("cput", "cpu"),
         ("gpu", "cuda"),
         ("gpu:1", "cuda:1"),
