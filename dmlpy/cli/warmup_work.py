@@ -268,7 +268,14 @@ def _quantized_layers(kind: str) -> Iterator[tuple[str, OperatorDesc]]:
     ]
     nodes = tuple(GroupedOperator(desc, tuple((place, at) for place in places)) for at, (desc, places) in enumerate(operators))
     yield f"element-wise operators, {kind}", ElementwiseGroupDesc(input_tensors=(image,), output_tensor=image, nodes=nodes)
-    yield f"element-wise operators, {kind}", LookupTableDesc(input_tensor=image, constant_tensors=(), output_tensor=image, nodes=nodes)
+    table: dict[str, Any] = {"input_tensor": image, "constant_tensors": (), "output_tensor": image}
+    yield f"element-wise operators, {kind}", LookupTableDesc(**table, nodes=nodes)
+    of_channels = image.replace(strides=(0, 1, 0, 0))
+    reads: list[tuple[tuple[str, int], ...]] = [(("input_tensor", 0),), (("input_tensor", 1),), (("a_tensor", 2), ("b_tensor", 3))]
+    factor = widened.replace(input_tensor=of_channels)
+    every = [widened, factor, product.with_outputs(), narrowed]
+    nodes = tuple(GroupedOperator(desc, own) for desc, own in zip(every, [*reads, (("input_tensor", 4),)], strict=True))
+    yield f"element-wise operators, {kind}", LookupTableDesc(**table, row_tensor=of_channels, nodes=nodes)
 
 
 WORK: Mapping[str, Callable[[str, bool], Iterable[tuple[str, OperatorDesc]]]] = {

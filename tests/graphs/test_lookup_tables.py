@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -13,8 +13,11 @@ import pytest
 pytest.importorskip("llvmlite", reason="llvmlite is not installed (the extra 'cpu')")
 
 import dmlpy as dml
+from dmlpy import compiler
+from dmlpy.description.tensors import packed_strides
 from dmlpy.devices.cpu.quantized import lookup_table
-from dmlpy.devices.cpu.quantized.products import Dot, host_byte_isa
+from dmlpy.devices.cpu.quantized.lookup_table import LookupTablePlan
+from dmlpy.devices.cpu.quantized.products import ByteIsa, Dot, host_byte_isa
 from dmlpy.devices.graphs.lookup_table_desc import LookupTableDesc
 from dmlpy.graphs import GraphBuilder
 from tests.support.operators.layout_runs import Array
@@ -186,7 +189,60 @@ def gate_after_a_bias(c: Chain) -> None:
     c.g.output("y", c.added(total, factor))
 
 
+def factor(c: Chain, *sizes: int, sigmoid: bool = False, x: Any = None, varies: bool = False) -> Any:
+    """The product of bytes and others of the given sizes, which are repeated: the number of each, or its sigmoid quantized."""
+    few = Chain(sizes, c.dtype)
+    few.g, few._count = c.g, 100
+    other = few.numbers(few.bytes("f"), "number")
+    if sigmoid:
+        other = few.quantized(few.apply(dml.ActivationSigmoidDesc, other, "sigmoid"), "between")
+        few._count += 10
+        other = few.numbers(other, "again")
+    strides = [step if size > 1 else 0 for size, step in zip(sizes, packed_strides(sizes), strict=True)]
+    repeated = replace(other, tensor=tensor(*c.sizes, strides=strides))
+    product = c.g.add(
+        dml.ElementWiseMultiplyDesc,
+        "product",
+        a_tensor=c.numbers(c.bytes() if x is None else x, varies=varies),
+        b_tensor=repeated,
+        output_tensor=tensor(*c.sizes),
+    )
+    return c.quantized(product)
+
+
+def of_channels(c: Chain) -> None:
+    c.g.output("y", factor(c, 1, CHANNELS, 1, 1))
+
+
+def of_rows(c: Chain) -> None:
+    """A factor for each row of each image, of all channels."""
+    c.g.output("y", factor(c, c.sizes[0], 1, c.sizes[2], 1, sigmoid=True))
+
+
+def squeeze_excite(c: Chain) -> None:
+    """The bytes are functions of others, which a node besides reads."""
+    x = c.quantized(c.apply(dml.ActivationSigmoidDesc, c.numbers(c.bytes(), "left"), "silu"), "inner")
+    c.g.output("y", factor(c, c.sizes[0], CHANNELS, 1, 1, sigmoid=True, x=x))
+    c.g.output("z", x)
+
+
 Build = Callable[[Chain], None]
+# properties of the processor that decide on the instructions: any has those that smaller ones have
+INSTRUCTIONS: dict[str, dict[str, Any]] = {
+    "own": {},
+    "shuffles": {"moves_bytes": False},
+    "none of bytes": {"moves_bytes": False, "dot": Dot.PORTABLE},
+}
+LARGER = (2, CHANNELS, 41, 43)
+"""The least elements for which a table of 256 rows is made are fewer."""
+ROWS: dict[str, tuple[Build, tuple[str, ...]]] = {
+    "channels": (of_channels, ("dequantize", "number", "product", "quantize")),
+    "rows": (of_rows, ("dequantize", "number", "sigmoid", "between", "again", "product", "quantize")),
+    "squeeze and excite": (
+        squeeze_excite,
+        ("left", "silu", "inner", "dequantize", "number", "sigmoid", "between", "again", "product", "quantize"),
+    ),
+}
 TABLES: dict[str, tuple[Build, tuple[str, ...]]] = {
     "nothing between": (nothing, ("dequantize", "quantize")),
     "normalization": (normalization, ("dequantize", "norm", "quantize")),
@@ -254,6 +310,32 @@ def test_functions_of_bytes_are_looked_up(name: str, dtype: str) -> None:
     same(whole, apart)
 
 
+@pytest.fixture(params=INSTRUCTIONS.values(), ids=INSTRUCTIONS)
+def isa(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[ByteIsa]:
+    """The instructions of a processor, while no plan with other ones is cached."""
+    found = replace(host_byte_isa(), **request.param)
+    monkeypatch.setattr(lookup_table, "host_byte_isa", lambda: found)
+    compiler._compile_operator.cache_clear()
+    yield found
+    compiler._compile_operator.cache_clear()
+
+
+def kernels_of(whole: dml.CompiledGraph) -> set[tuple[bool, ByteIsa]]:
+    """Whether bytes choose rows, and the instructions, of each table."""
+    plans = [step.operator._plan for step in whole._program.steps]
+    return {plan._kernel for plan in plans if isinstance(plan, LookupTablePlan)}
+
+
+@pytest.mark.parametrize("dtype", ["UINT8", "INT8"])
+@pytest.mark.parametrize("name", ROWS)
+def test_bytes_that_are_repeated_choose_a_row_of_a_table(name: str, dtype: str, isa: ByteIsa) -> None:
+    build, nodes = ROWS[name]
+    whole, apart = made(build, dtype=dtype, sizes=LARGER)
+    assert sorted(nodes) in [sorted(chain) for chain in whole.explain_plan().chains]
+    assert (True, isa) in kernels_of(whole)
+    same(whole, apart)
+
+
 def test_tables_hold_the_numbers_of_the_structs() -> None:
     """FLOAT members are 32-bit floats."""
     whole, _ = made(leaky)
@@ -278,21 +360,10 @@ def test_only_values_that_others_read_are_also_computed_outside_tables(build: Bu
     assert len(whole.explain_plan().order) == steps
 
 
-# properties of the processor that decide on the instructions: any has those that smaller ones have
-INSTRUCTIONS: dict[str, dict[str, Any]] = {
-    "own": {},
-    "shuffles": {"moves_bytes": False},
-    "none of bytes": {"moves_bytes": False, "dot": Dot.PORTABLE},
-}
-
-
 @pytest.mark.parametrize("sizes", [(1, 2, 33, 1), (3, 4, 5, 64), (2, 3, 1, 191), (1, 1, 8, 8), (1, 2, 130, 1)])
-@pytest.mark.parametrize("members", INSTRUCTIONS.values(), ids=INSTRUCTIONS)
-def test_runs_of_all_lengths(monkeypatch: pytest.MonkeyPatch, sizes: tuple[int, ...], members: dict[str, Any]) -> None:
-    isa = replace(host_byte_isa(), **members)
-    monkeypatch.setattr(lookup_table, "host_byte_isa", lambda: isa)
+def test_runs_of_all_lengths(sizes: tuple[int, ...], isa: ByteIsa) -> None:
     whole, apart = made(normalization, sizes=sizes)
-    assert len(whole.explain_plan().chains) == 1
+    assert kernels_of(whole) == {(False, isa)}
     same(whole, apart)
 
 
@@ -316,7 +387,20 @@ def two_values(c: Chain) -> None:
     c.g.output("y", c.quantized(c.g.add(dml.ElementWiseMultiplyDesc, "product", **operands, output_tensor=tensor(*c.sizes))))
 
 
+def of_columns(c: Chain) -> None:
+    """A factor for each entry of the last dimension."""
+    c.g.output("y", factor(c, 1, 1, 1, c.sizes[3]))
+
+
+def of_channels_with_scales(c: Chain) -> None:
+    """Each channel has a scale of its own, and would have a table of 256 rows."""
+    c.g.output("y", factor(c, 1, CHANNELS, 1, 1, x=c.bytes(), varies=True))
+
+
 APART: dict[str, tuple[Build, dict[str, Any]]] = {
+    "factors of the last dimension": (of_columns, {"sizes": LARGER}),
+    "factors of few elements": (of_channels, {}),
+    "factors and scales of channels": (of_channels_with_scales, {"sizes": LARGER}),
     "constants that are bound": (normalization, {"flags": "NONE"}),
     "two values": (two_values, {}),
     "constants of the last dimension": (added, {"axis": 3}),

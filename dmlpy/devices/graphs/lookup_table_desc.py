@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 from dmlpy.description.descs import OperatorDesc, TensorDescs
 from dmlpy.description.enums import DataType
 from dmlpy.description.markers import In, Out
 from dmlpy.description.support import ALL_BUT_4_BITS, SupportRow
-from dmlpy.description.tensors import TensorDesc  # noqa: TC001  pydantic reads it
+from dmlpy.description.tensors import TensorDesc, packed_strides
 from dmlpy.devices.flops import flops, flops_of
 from dmlpy.devices.plan import with_tensors
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
 
 _BYTES = frozenset({DataType.UINT8, DataType.INT8})
@@ -24,7 +25,8 @@ ENTRIES = 256
 class LookupTableDesc(OperatorDesc):
     """Operators that together map each byte to another, by a function that is the same for all elements of a channel.
 
-    Graphs create it from their nodes; DirectML has no such operator.
+    Another byte may choose the function, such as the factor of a channel. Graphs create it from their nodes; DirectML has no such
+    operator.
     """
 
     c_name = "lookup table of element-wise operators"
@@ -38,11 +40,14 @@ class LookupTableDesc(OperatorDesc):
     constant_tensors: Annotated[TensorDescs, In("*sizes", ALL_BUT_4_BITS, constant=True)]
     """The tensors that the operators read besides, repeated to the sizes of the output."""
 
+    row_tensor: Annotated[TensorDesc | None, In("*sizes", _BYTES)] = None
+    """The bytes that choose a row of the table, repeated to the sizes of the output; None if the table has one row."""
+
     output_tensor: Annotated[TensorDesc, Out("*sizes", _BYTES)]
     """The output of the last operator."""
 
     nodes: tuple[Any, ...]
-    """The operators as `GroupedOperator`s, each after those that it reads. Value 0 is the input; then come the constants."""
+    """The operators as `GroupedOperator`s, each after those that it reads. Value 0 is the input; then come the constants, then the rows."""
 
     @property
     def table_axes(self) -> tuple[int, ...]:
@@ -50,18 +55,62 @@ class LookupTableDesc(OperatorDesc):
         return tuple(axis for axis in range(len(self.output_tensor.sizes)) if any(_varies(each, axis) for each in self.constant_tensors))
 
     def table_operators(self) -> Sequence[OperatorDesc] | None:
-        """The operators on each byte once, along the last dimension, for each table; None if tables differ along that dimension."""
-        sizes, own = self.output_tensor.sizes, self.table_axes
-        last = _last_of(sizes)
+        """The operators on each byte once, along the last dimension, for each table; None if tables differ along that dimension.
+
+        With rows, the bytes that choose one lie along the last dimension along which they vary, and all tables must be the same.
+        """
+        sizes, own, rows = self.output_tensor.sizes, self.table_axes, self.row_tensor
+        last, row = _last_of(sizes), -1
         if last < 0 or last in own:
             return None
+        if rows is not None:
+            row = max((axis for axis in range(last) if _varies(rows, axis)), default=-1)
+            if row < 0 or own or _varies(rows, last):
+                return None
+        table = _TableSizes(frozenset({row, last}), own)
+        # The sizes of each value, in the order of the numbers: those of constants are their own.
         constants = range(1, 1 + len(self.constant_tensors))
+        values = [table.of(1 if axis == row else size for axis, size in enumerate(sizes)), *(() for _ in constants)]
+        if rows is not None:
+            values.append(table.of(size if axis == row else 1 for axis, size in enumerate(sizes)))
         operators = []
         for node in self.nodes:
-            fixed = {place for place, number in node.reads if number in constants}
-            tensors = {place: _of_tables(tensor, last, own, is_fixed=place in fixed) for place, tensor in node.desc.tensors().items()}
+            tensors, reads = dict(node.desc.tensors()), dict(node.reads)
+            for place, tensor in tensors.items():
+                entries, strides = table.of(tensor.sizes), None
+                if reads.get(place) in constants:
+                    strides = None if tensor.is_packed else tensor.strides
+                elif place in reads:
+                    strides = _repeating(values[reads[place]], entries)
+                else:
+                    values.append(entries)
+                tensors[place] = tensor.replace(sizes=entries, strides=strides, total_tensor_size_in_bytes=None)
             operators.append(with_tensors(node.desc, tensors))
         return operators
+
+
+@dataclass(frozen=True)
+class _TableSizes:
+    """The sizes of tensors that hold each byte once.
+
+    Attributes:
+        of_bytes: the dimensions along which bytes lie.
+        own: those along which each entry has a table of its own.
+    """
+
+    of_bytes: frozenset[int]
+    own: tuple[int, ...]
+
+    def of(self, sizes: Iterable[int]) -> tuple[int, ...]:
+        """Those of a tensor in the graph; of one entry it keeps that."""
+        return tuple(size if size == 1 or axis in self.own else ENTRIES if axis in self.of_bytes else 1 for axis, size in enumerate(sizes))
+
+
+def _repeating(written: Sequence[int], sizes: Sequence[int]) -> Sequence[int] | None:
+    """The strides of a packed tensor repeated to other sizes; None if these are its own."""
+    if list(written) == list(sizes):
+        return None
+    return [stride if entries > 1 else 0 for entries, stride in zip(written, packed_strides(written), strict=True)]
 
 
 def repeated(tensor: TensorDesc, sizes: Sequence[int]) -> TensorDesc | None:
@@ -85,13 +134,6 @@ def _last_of(sizes: Sequence[int]) -> int:
 
 def _varies(tensor: TensorDesc, axis: int) -> bool:
     return tensor.sizes[axis] > 1 and tensor.element_strides[axis] != 0
-
-
-def _of_tables(tensor: TensorDesc, last: int, own: Sequence[int], *, is_fixed: bool) -> TensorDesc:
-    """A tensor with an entry for each byte along the last dimension; of one entry it keeps that."""
-    sizes = [size if size == 1 or axis in own else ENTRIES if axis == last else 1 for axis, size in enumerate(tensor.sizes)]
-    strides = tensor.strides if is_fixed and not tensor.is_packed else None
-    return tensor.replace(sizes=sizes, strides=strides, total_tensor_size_in_bytes=None)
 
 
 @flops(LookupTableDesc)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from dmlpy.description.enums import DataType
 from dmlpy.description.stored_floats import stored
@@ -22,7 +22,7 @@ from dmlpy.operators.quantized.linear import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from dmlpy.description.descs import OperatorDesc
     from dmlpy.description.tensors import TensorDesc
@@ -48,7 +48,8 @@ def fuse_lookup_tables(
     """The IR with the nodes between a tensor of bytes and its quantized function as one node each, in place of the last of them.
 
     The function is known when the graph is prepared: all else that the nodes read are constants and owned inputs, which repeat along the
-    last dimension. A node may be in several tables. It also runs by itself if other nodes read its result, or the graph has it as output.
+    last dimension, and at most one other tensor of bytes that does, such as a factor for each channel. A node may be in several tables. It
+    also runs by itself if other nodes read its result, or the graph has it as output.
 
     Args:
         ir: a graph's, with its element-wise nodes fused.
@@ -107,14 +108,15 @@ class _ChainBuilder:
     members: list[int] = field(default_factory=list)
 
     def chains(self) -> list[NodeGroup]:
-        """The chains that are functions of one tensor of bytes, the shortest first."""
+        """The chains that are functions of one tensor of bytes, or of two of which one chooses a row of the table, the shortest first."""
         found: list[NodeGroup] = []
         if self.last not in self.able or not self._adds(self.last):
             return found
         while len(self.members) <= MAX_NODES:
             outside = list(dict.fromkeys(source for node in self.members for _, source in self._inner_reads(node)))
-            if len(outside) == 1 and self._reads_bytes(outside[0]):
-                made = self._made(outside[0])
+            operands = self._operands(outside)
+            if operands is not None:
+                made = self._made(*operands)
                 if made is None:
                     break  # with more nodes, these constants do not repeat either
                 found.append(made)
@@ -122,6 +124,18 @@ class _ChainBuilder:
             if not any(self._takes(source) for source in sorted(outside, key=self._step, reverse=True)):
                 break
         return found
+
+    def _operands(self, outside: Sequence[Source]) -> tuple[Source, Source | None] | None:
+        """What the members read from other nodes: the bytes of a row, and those that choose the row, if there are two."""
+        if not 1 <= len(outside) <= 2 or not all(self._reads_bytes(source) for source in outside):
+            return None
+        if len(outside) == 1:
+            return (outside[0], None) if self._seen(outside[0]).sizes == self._result.sizes else None
+        for source, rows in (outside, reversed(outside)):
+            of_rows = repeated(self._seen(rows), self._result.sizes)
+            if self._seen(source).sizes == self._result.sizes and of_rows and not differs_along_last(of_rows, self._result.sizes):
+                return source, rows
+        return None
 
     def _step(self, source: Source) -> int:
         """When a value is computed."""
@@ -133,13 +147,17 @@ class _ChainBuilder:
             if source not in self.ir.static and source[0] not in self.members:
                 yield use, source
 
+    def _seen(self, source: Source) -> TensorDesc:
+        """The desc by which the first member reads a value."""
+        return next(self.ir.seen(use) for use in self.ir.readers[source] if use[0] in self.members)
+
     def _reads_bytes(self, source: Source) -> bool:
-        """Whether the members read a value as bytes."""
-        uses = [use for use in self.ir.readers[source] if use[0] in self.members]
-        return all(self.ir.seen(use).data_type in _BYTES and self.ir.seen(use) == self.ir.seen(uses[0]) for use in uses)
+        """Whether the members read a value as bytes, all in the same way."""
+        seen, uses = self._seen(source), [use for use in self.ir.readers[source] if use[0] in self.members]
+        return seen.data_type in _BYTES and all(self.ir.seen(use) == seen for use in uses)
 
     def _takes(self, source: Source) -> bool:
-        """Adds the node that computes a value, if members read it as it is written."""
+        """Adds the node that computes a value, if members read it as it is written, or repeated."""
         ir, node = self.ir, source[0]
         if node is None or node not in self.able or source in ir.uncovered:
             return False
@@ -148,38 +166,52 @@ class _ChainBuilder:
         return self._adds(node)
 
     def _is_as_written(self, use: Use, source: Source) -> bool:
-        """Whether a node reads a value with the type, sizes and layout that it is written with."""
+        """Whether a node reads a value with the type, sizes and layout that it is written with, or repeats it to other sizes."""
         seen, written = self.ir.seen(use), self.ir.tensors[source]
-        return seen.data_type == written.data_type and seen.sizes == written.sizes and same_layout(written, seen.element_strides)
+        if seen.data_type != written.data_type:
+            return False
+        if seen.sizes == written.sizes:
+            return same_layout(written, seen.element_strides)
+        as_read = repeated(written, seen.sizes)
+        return as_read is not None and same_layout(as_read, seen.element_strides)
 
     def _adds(self, node: int) -> bool:
-        """Adds a node of one result, if what it computes from is of the same sizes."""
+        """Adds a node of one result, if what it computes from is of the sizes of that, and these are repeated to those of the chain's."""
         outputs = [slot.tensor for slot in self.ir.operators[node].output_slots() if slot.tensor is not None]
         computed = [(use, source) for use, source in self.ir.reads_of(node) if source not in self.ir.static]
-        if len(outputs) != 1 or not computed or outputs[0].sizes != self._result.sizes:
+        if len(outputs) != 1 or not computed or not self._is_of_chain(outputs[0]):
             return False
-        if any(self.ir.seen(use).sizes != self._result.sizes for use, _ in computed):
+        if any(self.ir.seen(use).sizes != outputs[0].sizes for use, _ in computed):
             return False
         if any(source[0] in self.members and not self._is_as_written(use, source) for use, source in computed):
             return False
         self.members.append(node)
         return True
 
+    def _is_of_chain(self, output: TensorDesc) -> bool:
+        """Whether a result has the chain's sizes, or is the same for all elements along the last dimension."""
+        sizes = self._result.sizes
+        if output.sizes == sizes:
+            return True
+        rows = repeated(output, sizes)
+        return rows is not None and not differs_along_last(rows, sizes)
+
     @property
     def _result(self) -> TensorDesc:
         return self.ir.tensors[self.last, 0]
 
-    def _made(self, source: Source) -> NodeGroup | None:
+    def _made(self, source: Source, rows: Source | None) -> NodeGroup | None:
         """The members as one operator on bytes; None if they read blocks of constants, or others along the last dimension."""
         ir, nodes = self.ir, tuple(sorted(self.members, key=self.ir.step))
         constants: list[tuple[Source, TensorDesc]] = []  # symbolic sizes have no hash
         numbers: dict[Use, int] = {}
-        given: TensorDesc | None = None
+        of_rows: list[Use] = []
         for node in nodes:
             for use, read in ir.reads_of(node):
                 if read == source:
-                    given = ir.seen(use)
                     numbers[use] = 0
+                elif read == rows:
+                    of_rows.append(use)
                 elif read in ir.static:
                     constant = repeated(ir.seen(use), self._result.sizes)
                     if constant is None or differs_along_last(constant, self._result.sizes):
@@ -187,14 +219,17 @@ class _ChainBuilder:
                     if (read, constant) not in constants:
                         constants.append((read, constant))
                     numbers[use] = 1 + constants.index((read, constant))
-        results = {node: 1 + len(constants) + at for at, node in enumerate(nodes)}
+        numbers |= dict.fromkeys(of_rows, 1 + len(constants))
+        first_result = 1 + len(constants) + (rows is not None)
+        results = {node: first_result + at for at, node in enumerate(nodes)}
         operators = []
         for node in nodes:
             places = [(use, read[0]) for use, read in ir.reads_of(node)]
             own = tuple((use[1], numbers[use] if use in numbers else results[writer or 0]) for use, writer in places)
             operators.append(GroupedOperator(stored(ir.operators[node]), own))
-        assert given is not None  # some member reads the source
         tensors = [tensor for _, tensor in constants]
-        whole = LookupTableDesc(input_tensor=given, constant_tensors=tensors, output_tensor=self._result, nodes=tuple(operators))
-        reads = {f"constant_tensors[{number}]": constant for number, (constant, _) in enumerate(constants)}
-        return NodeGroup(nodes, whole, {"input_tensor": source, **reads})
+        given: dict[str, Any] = {"input_tensor": self._seen(source), "constant_tensors": tensors, "output_tensor": self._result}
+        reads = {"input_tensor": source} | {f"constant_tensors[{number}]": constant for number, (constant, _) in enumerate(constants)}
+        if rows is not None:
+            given["row_tensor"], reads["row_tensor"] = repeated(self._seen(rows), self._result.sizes), rows
+        return NodeGroup(nodes, LookupTableDesc(**given, nodes=tuple(operators)), reads)

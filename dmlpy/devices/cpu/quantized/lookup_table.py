@@ -26,9 +26,11 @@ if TYPE_CHECKING:
     from dmlpy.devices.graphs.lookup_table_desc import LookupTableDesc
 
 LOOKUPS = Kernel("dmlpy.devices.cpu.quantized.lookup_table_kernels:build_lookups", 5)
-"""The lookups: the instruction set."""
+"""The lookups: whether bytes choose rows of the table, and the instruction set."""
 SHORTEST_RUN = 32
 """Elements that share one of several tables, side by side, from which a table is worth its memory."""
+LEAST_OF_ROWS = 1 << 14
+"""Elements from which a table of 256 rows, 64 KiB, is worth its memory."""
 _PIECE = 8192
 _WORK_OF_A_THREAD = 1 << 18
 """Elements that are worth waking another thread for."""
@@ -42,27 +44,34 @@ class LookupParameters(UnitParameters):
     piece: Count = field("elements of a piece")
     count: Count = field("elements of a run")
     axes: Count = field("axes of runs")
-    steps: Address = field("the axes, innermost first, int64 [axes, 4]: runs, and bytes from one to the next of the input, output, tables")
+    steps: Address = field(
+        "the axes, innermost first, int64 [axes, 4]: runs, and bytes from one to the next of input, output, and tables or rows"
+    )
     input: Address = field("the input")
     output: Address = field("the output")
     tables: Address = field("the tables")
+    rows: Address = field("the bytes that choose a row of the table, if they do")
 
 
 def lookup_plan(desc: LookupTableDesc) -> LookupTablePlan | str:
     operators = desc.table_operators()
     if operators is None:
         return "each element along the last dimension would have a table of its own"
-    sizes, varying = desc.output_tensor.sizes, desc.table_axes
-    of_tables, step = [0] * len(sizes), ENTRIES
+    sizes, varying, rows = desc.output_tensor.sizes, desc.table_axes, desc.row_tensor
+    of_tables, tables = [0] * len(sizes), 1
     for axis in reversed(varying):
-        of_tables[axis] = step
-        step *= sizes[axis]
+        of_tables[axis] = tables * ENTRIES
+        tables *= sizes[axis]
+    if rows is not None:
+        of_tables, tables = list(rows.element_strides), ENTRIES
+        if desc.output_tensor.element_count < LEAST_OF_ROWS:
+            return f"fewer than {LEAST_OF_ROWS} elements are not worth a table of {ENTRIES} rows"
     *outer, inner = merged(sizes, [desc.input_tensor.element_strides, desc.output_tensor.element_strides, of_tables])
     if inner.strides != (1, 1, 0):
         return "elements that share a table are not side by side"
-    if varying and inner.size < SHORTEST_RUN:
+    if tables > 1 and inner.size < SHORTEST_RUN:
         return f"fewer than {SHORTEST_RUN} elements share a table"
-    return LookupTablePlan(desc, operators, outer, inner.size, step // ENTRIES)
+    return LookupTablePlan(desc, operators, outer, inner.size, tables)
 
 
 class LookupTablePlan(Plan):
@@ -71,15 +80,15 @@ class LookupTablePlan(Plan):
     Args:
         desc: a checked desc.
         operators: its operators on each byte, for each table.
-        outer: the axes around runs; the tensors are the input, the output and the tables.
+        outer: the axes around runs; the tensors are the input, the output and the tables, or the bytes that choose one.
         count: the elements of a run.
-        tables: the number of tables.
+        tables: the number of tables, or of rows of one.
     """
 
     def __init__(self, desc: LookupTableDesc, operators: Sequence[OperatorDesc], outer: Sequence[Axis], count: int, tables: int) -> None:
         self._nodes, self._operators = desc.nodes, operators
         self._plans = [best_plan(operator) for operator in operators]
-        self._count, self._tables, self._isa = count, tables, host_byte_isa()
+        self._count, self._tables, self._kernel = count, tables, (desc.row_tensor is not None, host_byte_isa())
         self.constants = tuple(f"constant_tensors[{number}]" for number in range(len(desc.constant_tensors)))
         self.persistent_size = tables * ENTRIES
         self.temporary_size, self.prepared_temporary_size = self.persistent_size, 0
@@ -91,12 +100,12 @@ class LookupTablePlan(Plan):
         self._tiles = min(self._units, self._threads.tiles())
 
     def load(self) -> None:
-        _ = LOOKUPS(self._isa)
+        _ = LOOKUPS(*self._kernel)
         for plan in self._plans:
             plan.load()
 
     def describe(self) -> str:
-        tables = plural(self._tables, "table")
+        tables = f"a table for each of {self._tables} bytes" if self._kernel[0] else plural(self._tables, "table")
         names = " - ".join(type(operator).short_name() for operator in self._operators)
         return f"compiled by LLVM, lookups on {self._threads}; {tables} of {ENTRIES} bytes hold all results of {names}"
 
@@ -109,6 +118,8 @@ class LookupTablePlan(Plan):
             # Which byte is at a place of the input is that place in its table.
             memory = [np.tile(np.arange(ENTRIES, dtype=np.uint8), self._tables)]
             addresses = [memory[0].ctypes.data, *(constants[name] for name in self.constants)]
+            if self._kernel[0]:
+                addresses.append(addresses[0])
             for node, operator, plan in zip(self._nodes, self._operators, self._plans, strict=True):
                 (output,) = (slot for slot in operator.output_slots() if slot.tensor is not None)
                 assert output.tensor is not None  # it was just found
@@ -135,9 +146,10 @@ class LookupTablePlan(Plan):
                 "input": tensors["input_tensor"],
                 "output": tensors["output_tensor"],
                 "tables": temporary if persistent is None else persistent,
+                "rows": tensors.get("row_tensor", 0),
             }
         )
-        launch = TaskLaunch.of(LOOKUPS(self._isa), parameters, self._threads)
+        launch = TaskLaunch.of(LOOKUPS(*self._kernel), parameters, self._threads)
         return launch if persistent is not None else in_order([self.pack(tensors, temporary), launch])
 
 

@@ -15,6 +15,7 @@ from dmlpy.devices.cpu.quantized.lookup_table import LookupParameters
 from dmlpy.devices.cpu.quantized.products import REGISTER
 from dmlpy.devices.cpu.simd import ADDRESS, INDEX, Loop, integer_at
 from dmlpy.devices.cpu.thread_pool_kernels import share_units, unit_addresses
+from dmlpy.devices.graphs.lookup_table_desc import ENTRIES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -161,33 +162,39 @@ def _look_up_of(isa: ByteIsa) -> Any:
     return look_up
 
 
-def build_lookups(isa: ByteIsa) -> TaskBody:
+def build_lookups(by_rows: bool, isa: ByteIsa) -> TaskBody:
     """Builds a thread's part of the lookups, to be compiled.
 
     Args:
+        by_rows: whether bytes choose rows of one table; else each run has a table.
         isa: the instruction set that it is compiled for.
     """
     look_up = _look_up_of(isa)
+
+    @jit
+    def table_at(p: LookupParameters, address: Any) -> Any:
+        """The table of a run."""
+        return p.tables + byte_at(address) * ENTRIES if by_rows else address
 
     @jit
     def run(p: LookupParameters, first_unit: Any, last_unit: Any, state: Any) -> None:
         axes, steps, count, pieces = p.axes, p.steps, p.count, p.pieces
         unit = first_unit
         while unit < last_unit:
-            source, target, table = unit_addresses(axes, steps, unit // pieces, p.input, p.output, p.tables)
+            source, target, place = unit_addresses(axes, steps, unit // pieces, p.input, p.output, p.rows if by_rows else p.tables)
             if pieces > 1:
                 first = unit % pieces * p.piece
-                look_up(target + first, source + first, min(p.piece, count - first), table)
+                look_up(target + first, source + first, min(p.piece, count - first), table_at(p, place))
                 unit += 1
             elif axes == 0:
-                look_up(target, source, count, table)
+                look_up(target, source, count, table_at(p, place))
                 unit += 1
             else:
                 size = integer_at(steps)
-                of_input, of_output, of_tables = integer_at(steps + 8), integer_at(steps + 16), integer_at(steps + 24)
+                of_input, of_output, of_place = integer_at(steps + 8), integer_at(steps + 16), integer_at(steps + 24)
                 following = min(last_unit, unit + size - unit % size)
                 for at in range(following - unit):
-                    look_up(target + at * of_output, source + at * of_input, count, table + at * of_tables)
+                    look_up(target + at * of_output, source + at * of_input, count, table_at(p, place + at * of_place))
                 unit = following
 
     return share_units(LookupParameters, run)
