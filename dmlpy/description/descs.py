@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from types import FunctionType, UnionType
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self, get_args, get_origin
 
@@ -22,7 +22,7 @@ from dmlpy.description.json_objects import plain, read_json, unwrap
 from dmlpy.description.markers import AttributeField, In, Limits, Slot, TensorField, Violation, rule
 from dmlpy.description.member_docs import MemberInfo, TypesSince
 from dmlpy.description.registry import C_PREFIX, EXTENSION_PREFIX, OPERATORS, family_of, operator_class, short_name
-from dmlpy.description.sizes import Sizes, Term, UnboundSymbolError, align, run_of, show
+from dmlpy.description.sizes import Sizes, Term, UnboundSymbolError, align, show
 from dmlpy.description.structs import Struct, c_value
 from dmlpy.description.support import SupportRow, TypeSet, row_at
 from dmlpy.description.tensors import MAX_DIMENSION_COUNT, TensorDesc
@@ -339,8 +339,7 @@ class OperatorDesc(Struct):
     def _bound_sizes(self) -> Sizes:
         known = Sizes()
         for symbol, because in self.size_methods().items():
-            value = getattr(self, because)
-            known.fix(symbol, getattr(self, symbol)(), f"{because} is {value}")
+            known.fix(symbol, getattr(self, symbol)(), partial(_reason_of, because, getattr(self, because)))
         for slot in self.slots():
             if slot.tensor is None:
                 continue
@@ -348,10 +347,8 @@ class OperatorDesc(Struct):
             least, most = self._possible_dims(slot.field.name)
             # A tensor of a rank that no level takes is itself wrong, so it is not evidence for the others' sizes.
             terms = self.aligned(slot, len(sizes)) if least <= len(sizes) <= most else None
-            if terms is not None and (run := run_of(pattern, len(sizes))):
-                known.add_evidence(*run, f"{slot.place}.sizes")
-            for axis, term in enumerate(terms or ()):
-                known.add_evidence(term, sizes[axis], f"{slot.place}.sizes[{axis}]")
+            if terms is not None:
+                known.add_tensor(slot.place, pattern, terms, sizes)
             if terms is None:
                 # Missing or extra leading ones are the usual mistake: the last dimensions still show what is meant.
                 for term, length in zip(reversed(pattern), reversed(sizes), strict=False):
@@ -442,6 +439,8 @@ class OperatorDesc(Struct):
             return getattr(self, source[0].name)
         # If no input is described, another output determined the sizes and so determines the type.
         held = [slot.tensor.data_type for slot in inputs or same if slot.tensor is not None]
+        if held and all(data_type is held[0] for data_type in held):
+            return held[0]
         allowed = row_at(self.rows() or self.support, max(FeatureLevel)).types[variable]
         # If none of their types is allowed, the output takes the same wrong type: another would look like a suggestion.
         candidates = [data_type for data_type in held if data_type in allowed] or held or [min(allowed)]
@@ -550,6 +549,11 @@ class OperatorDesc(Struct):
 
     def _repr_html_(self) -> str:
         return self.table().to_html()
+
+
+def _reason_of(because: str, value: Any) -> str:
+    """Why an attribute determines a symbol."""
+    return f"{because} is {value}"
 
 
 _MOST_ENTRIES_SHOWN = 64

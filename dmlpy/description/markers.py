@@ -96,6 +96,7 @@ class Limits:
         self.since = {name: FeatureLevel.parse(level) for name, level in (since or {}).items()}
         self.type_of = type_of
         self.or_unknown = or_unknown
+        self.are_of_entries = bool(axis_of or nonzero or one_of or since) or least is not None or most is not None
 
     def text(self) -> str:
         """The limits in words, for documentation; empty if nothing is limited."""
@@ -226,13 +227,14 @@ def limit_problems(desc: Any, attribute: AttributeField, symbols: Sizes, level: 
     limits, name, value = attribute.limits, attribute.name, getattr(desc, attribute.name)
     if value is None:
         return
-    entries = [(f"{name}[{index}]", item) for index, item in enumerate(value)] if isinstance(value, tuple) else [(name, value)]
     expected_count = symbols[limits.length] if isinstance(limits.length, str) and limits.length in symbols else limits.length
     if isinstance(expected_count, int) and isinstance(value, tuple) and len(value) != expected_count:
         why = (symbols.why(limits.length),) if isinstance(limits.length, str) else ()
         yield Problem("attribute.length", name, plural(len(value), "entry"), str(expected_count), why)
-    for path, item in entries:
-        yield from _entry_problems(limits, path, item, symbols, level)
+    if limits.are_of_entries:
+        entries = [(f"{name}[{index}]", item) for index, item in enumerate(value)] if isinstance(value, tuple) else [(name, value)]
+        for path, item in entries:
+            yield from _entry_problems(limits, path, item, symbols, level)
     if limits.or_unknown and value is DataType.UNKNOWN:
         return
     if limits.type_of is not None and (tensor := getattr(desc, limits.type_of)) is not None and value is not tensor.data_type:

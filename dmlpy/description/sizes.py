@@ -53,8 +53,14 @@ def parse(pattern: str) -> tuple[Term, ...]:
 
 def run_of(terms: Sequence[Term], dimension_count: int) -> tuple[Term, int] | None:
     """The symbol for the length of a pattern's run, and its length in a tensor of this many dimensions; None if there is no run."""
+    run = _length_of_run(tuple(terms))
+    return None if run is None else (run, dimension_count - len(terms) + 1)
+
+
+@lru_cache(4096)
+def _length_of_run(terms: tuple[Term, ...]) -> Term | None:
     run = next((term for term in terms if term.run), None)
-    return None if run is None else (Term(1, f"len({run.symbol})"), dimension_count - len(terms) + 1)
+    return None if run is None else Term(1, f"len({run.symbol})")
 
 
 def align(terms: Sequence[Term], dimension_count: int) -> tuple[Term, ...] | None:
@@ -85,6 +91,71 @@ class _Evidence:
     weight: float = 0.0
 
 
+class _Votes:
+    """The evidence of all places for the values of symbols."""
+
+    def __init__(self) -> None:
+        self._evidence: dict[str, list[_Evidence]] = {}
+        self._by_value: dict[tuple[str, int], _Evidence] = {}
+        self._are_numbers = True
+        self._winners: dict[str, _Evidence] = {}
+
+    def add_tensor(self, tensor: _Tensor) -> None:
+        if tensor.run is not None:
+            self._add(*tensor.run, f"{tensor.place}.sizes")
+        for axis, (term, size) in enumerate(zip(tensor.terms, tensor.sizes, strict=True)):
+            self._add(term, size, f"{tensor.place}.sizes[{axis}]")
+
+    def _add(self, term: Term, size: int, place: str) -> None:
+        if (value := _value_of(term, size)) is None or term.symbol is None:
+            return
+        evidence = self._evidence_of(term.symbol, value)
+        evidence.places.append(place)
+        evidence.weight += 1 / term.factor  # a multiple says less: 4 rows of an LSTM's weights are 4 units as likely as 4*1
+        self._winners.pop(term.symbol, None)
+
+    def _evidence_of(self, symbol: str, value: int) -> _Evidence:
+        """The evidence for a value of a symbol; without places if the value is new."""
+        known = self._evidence.setdefault(symbol, [])
+        is_number = type(value) is int
+        if is_number and self._are_numbers:  # looked up, as a hostile desc may have many different ones
+            evidence = self._by_value.get((symbol, value))
+        else:  # symbolic sizes have no hash
+            evidence = next((each for each in known if each.value == value), None)
+        if evidence is None:
+            evidence = _Evidence(value)
+            known.append(evidence)
+            if is_number:
+                self._by_value[symbol, value] = evidence
+            self._are_numbers &= is_number
+        return evidence
+
+    def winner(self, symbol: str) -> _Evidence | None:
+        if (winner := self._winners.get(symbol)) is None and (known := self._evidence.get(symbol)) is not None:
+            # max() keeps the first of equals, so a tie goes to the value of the earliest field.
+            winner = known[0] if len(known) == 1 else max(known, key=lambda evidence: round(evidence.weight, 6))
+            self._winners[symbol] = winner
+        return winner
+
+
+class _Tensor(NamedTuple):
+    """The sizes of a tensor, with the terms of its pattern for each, and the symbol for the length of the pattern's run with its value."""
+
+    place: str
+    terms: Sequence[Term]
+    sizes: Sequence[int]
+    run: tuple[Term, int] | None
+
+
+def _value_of(term: Term, size: int) -> int | None:
+    """The value of a term's symbol by a size; None if the size is illegal, or no value explains it, or there is no symbol."""
+    symbol, factor = term.symbol, term.factor
+    if symbol is None:
+        return None
+    least = 0 if symbol.startswith("len(") else 1  # a run may cover no dimension
+    return None if not least <= size <= MAX_SIZE or size % factor else size // factor
+
+
 class UnboundSymbolError(KeyError):
     """Raised if no tensor and no attribute binds a symbol. `@derived` methods raise it where attributes make no sense."""
 
@@ -104,17 +175,18 @@ class Sizes(Mapping[str, int]):
     """The symbols of a desc bound to numbers, each with the reason for its value."""
 
     def __init__(self) -> None:
-        self._fixed: dict[str, tuple[int, str]] = {}
-        self._evidence: dict[str, list[_Evidence]] = {}
-        self._by_value: dict[tuple[str, int], _Evidence] = {}
-        self._are_numbers = True
-        self._winners: dict[str, _Evidence] = {}
+        self._fixed: dict[str, tuple[int, str | Callable[[], str]]] = {}
+        self._tensors: list[_Tensor] = []
+        self._first: dict[str, int] = {}
+        """The first value that a tensor has for each symbol: as a rule, all others have it, too."""
+        self._votes: _Votes | None = None
+        """The evidence of all tensors, once two of them differ, or a reason is read."""
         self._fallbacks: dict[str, int] = {}
         self._read_symbols: list[str] | None = None
         """The symbols that a formula has read; None where none is computed: many threads may read at the same time."""
 
-    def fix(self, symbol: str, value: int, reason: str) -> None:
-        """Binds a symbol by an attribute, which outranks every tensor."""
+    def fix(self, symbol: str, value: int, reason: str | Callable[[], str]) -> None:
+        """Binds a symbol by an attribute, which outranks every tensor; a reason that is a function is called when it is read."""
         self._fixed[symbol] = (value, reason)
 
     def derive(self, symbol: str, compute: Callable[[Sizes], Derived | Sequence[Derived]], formula: str) -> None:
@@ -131,11 +203,15 @@ class Sizes(Mapping[str, int]):
             value = compute(self)
         finally:
             self._read_symbols = None
-        terms = []
-        for other in dict.fromkeys(read):
-            winner = None if other in self._fixed else self._winner(other)
-            terms.append(f"{other} = {self[other]}" + (f" ({winner.places[0]})" if winner and len(winner.places) == 1 else ""))
-        reason = f"{formula}, for {', '.join(terms)}" if terms else formula
+        known = [(other, self[other], other in self._fixed) for other in dict.fromkeys(read)]
+
+        def reason() -> str:
+            terms = []
+            for other, held, is_fixed in known:
+                winner = None if is_fixed else self._counted().winner(other)
+                terms.append(f"{other} = {held}" + (f" ({winner.places[0]})" if winner and len(winner.places) == 1 else ""))
+            return f"{formula}, for {', '.join(terms)}" if terms else formula
+
         if isinstance(value, Sequence):
             self.fix(f"len({symbol})", len(value), reason)
             for index, item in enumerate(value):
@@ -143,64 +219,68 @@ class Sizes(Mapping[str, int]):
         else:
             self._fix_derived(symbol, value, reason)
 
-    def _fix_derived(self, symbol: str, value: Derived, reason: str) -> None:
+    def _fix_derived(self, symbol: str, value: Derived, reason: str | Callable[[], str]) -> None:
         self.fix(symbol, *((value.value, value.reason) if isinstance(value, Explained) else (value, reason)))
 
-    def add_evidence(self, term: Term, size: int, place: str) -> None:
-        """Counts one dimension of a tensor as evidence for its symbol, unless the size is illegal or no value of the symbol explains it."""
-        symbol, factor = term.symbol, term.factor
-        if symbol is None:
-            return
-        least = 0 if symbol.startswith("len(") else 1  # a run may cover no dimension
-        if not least <= size <= MAX_SIZE or size % factor:
-            return
-        evidence = self._evidence_of(symbol, size // factor)
-        evidence.places.append(place)
-        evidence.weight += 1 / factor  # a multiple says less: 4 rows of an LSTM's weights are 4 units as likely as 4*1
-        self._winners.pop(symbol, None)
+    def add_tensor(self, place: str, pattern: Sequence[Term], terms: Sequence[Term], sizes: Sequence[int]) -> None:
+        """Counts the sizes of a tensor as evidence for the symbols of its terms, and their number as evidence for the length of a run.
 
-    def _evidence_of(self, symbol: str, value: int) -> _Evidence:
-        """The evidence for a value of a symbol; without places if the value is new."""
-        known = self._evidence.setdefault(symbol, [])
-        is_number = type(value) is int
-        if is_number and self._are_numbers:  # looked up, as a hostile desc may have many different ones
-            evidence = self._by_value.get((symbol, value))
-        else:  # symbolic sizes have no hash
-            evidence = next((each for each in known if each.value == value), None)
-        if evidence is None:
-            evidence = _Evidence(value)
-            known.append(evidence)
-            if is_number:
-                self._by_value[symbol, value] = evidence
-            self._are_numbers &= is_number
-        return evidence
+        Sizes that are illegal, or that no value of the symbol explains, say nothing.
+
+        Args:
+            place: the tensor.
+            pattern: its pattern.
+            terms: the pattern's term for each dimension.
+            sizes: the size of each dimension.
+        """
+        tensor = _Tensor(place, terms, sizes, run_of(pattern, len(sizes)))
+        self._tensors.append(tensor)
+        if self._votes is not None:
+            self._votes.add_tensor(tensor)
+        first, agree = self._first, True
+        if tensor.run is not None:
+            symbol, length = tensor.run[0].symbol or "", tensor.run[1]
+            agree = first.setdefault(symbol, length) == length
+        for term, size in zip(terms, sizes, strict=True):
+            if (symbol := term.symbol) is None or not 1 <= size <= MAX_SIZE:
+                continue
+            if term.factor != 1:
+                if size % term.factor:
+                    continue
+                size //= term.factor
+            held = first.setdefault(symbol, size)
+            agree = (held is size or held == size) and agree
+        if not agree:
+            self._counted()
+
+    def _counted(self) -> _Votes:
+        """The evidence of all tensors."""
+        if self._votes is None:
+            votes = _Votes()
+            for tensor in self._tensors:
+                votes.add_tensor(tensor)
+            self._votes = votes
+        return self._votes
 
     def add_fallback(self, term: Term, size: int) -> None:
         """Adds the value by a tensor with a wrong dimension count, which counts only if nothing else binds the symbol."""
         if term.symbol is not None and 1 <= size <= MAX_SIZE and size % term.factor == 0:
             self._fallbacks.setdefault(term.symbol, size // term.factor)
 
-    def _winner(self, symbol: str) -> _Evidence | None:
-        if (winner := self._winners.get(symbol)) is None and (known := self._evidence.get(symbol)) is not None:
-            # max() keeps the first of equals, so a tie goes to the value of the earliest field.
-            winner = known[0] if len(known) == 1 else max(known, key=lambda evidence: round(evidence.weight, 6))
-            self._winners[symbol] = winner
-        return winner
-
     def __getitem__(self, symbol: str) -> int:
         if self._read_symbols is not None:
             self._read_symbols.append(symbol)
         if (fixed := self._fixed.get(symbol)) is not None:
             return fixed[0]
-        if (winner := self._winner(symbol)) is not None:
-            return winner.value
+        if (first := self._first.get(symbol)) is not None:
+            return first if self._votes is None or (winner := self._votes.winner(symbol)) is None else winner.value
         if symbol not in self._fallbacks:
             raise UnboundSymbolError(symbol)
         return self._fallbacks[symbol]
 
     def is_held(self, symbol: str) -> bool:
         """Whether an attribute, or a tensor with a right dimension count, binds a symbol."""
-        return symbol in self._fixed or symbol in self._evidence
+        return symbol in self._fixed or symbol in self._first
 
     def run(self, symbol: str) -> tuple[int, ...]:
         """The sizes that a run covers: those of `*sizes` are `known.run("sizes")`.
@@ -211,10 +291,10 @@ class Sizes(Mapping[str, int]):
         return tuple(self[f"{symbol}[{index}]"] for index in range(self[f"len({symbol})"]))
 
     def __iter__(self) -> Iterator[str]:
-        yield from {**self._fixed, **self._evidence, **self._fallbacks}
+        yield from {**self._fixed, **self._first, **self._fallbacks}
 
     def __len__(self) -> int:
-        return len({**self._fixed, **self._evidence, **self._fallbacks})
+        return len({**self._fixed, **self._first, **self._fallbacks})
 
     def why(self, symbol: str) -> str:
         """One line: the value, and the attribute or the places (three at most) that hold it.
@@ -224,8 +304,8 @@ class Sizes(Mapping[str, int]):
         """
         if symbol in self._fixed:
             value, reason = self._fixed[symbol]
-            return f"{symbol} = {value}: {reason}"
-        winner = self._winner(symbol)
+            return f"{symbol} = {value}: {reason if isinstance(reason, str) else reason()}"
+        winner = self._counted().winner(symbol)
         if winner is None:
             return f"{symbol} = {self[symbol]}: read from a tensor of a wrong dimension count"
         places = winner.places[:3]
@@ -234,12 +314,21 @@ class Sizes(Mapping[str, int]):
 
     def evaluate(self, term: Term) -> int | None:
         """The value of a term; None while its symbol is unbound."""
-        if term.symbol is None:
+        symbol = term.symbol
+        if symbol is None:
             return term.factor
-        return term.factor * self[term.symbol] if term.symbol in self else None
+        return term.factor * self[symbol] if symbol in self else None
 
     def __contains__(self, symbol: object) -> bool:
-        return symbol in self._fixed or symbol in self._evidence or symbol in self._fallbacks
+        return symbol in self._fixed or symbol in self._first or symbol in self._fallbacks
+
+    def explain(self, terms: Sequence[Term], sizes: Sequence[int]) -> bool:
+        """Whether sizes are those of the terms; of a term whose symbol is unbound, whether a size may be one."""
+        for term, size in zip(terms, sizes, strict=True):
+            value = self.evaluate(term)
+            if size % term.factor != 0 if value is None else not (size is value or size == value):
+                return False
+        return True
 
     def infer(self, terms: Sequence[Term]) -> tuple[int, ...] | None:
         """The sizes of a pattern; None while any symbol is unbound."""

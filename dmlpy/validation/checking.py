@@ -135,12 +135,12 @@ def check(desc: OperatorDesc | Checkable, feature_level: Level = LATEST, *, stri
     unlimited = _is_unlimited(desc, feature_level is None)
     if (level, strict, unlimited) in _valid_at(desc):
         return []
-    order = {name: index for index, name in enumerate(type(desc).model_fields)}
-    all_problems = _problems(desc, level, desc.sizes(), strict=strict, unlimited=unlimited)
-    problems = sorted(truncate(all_problems, MAX_PROBLEMS), key=lambda problem: order.get(problem.field, -1))
+    problems = [*truncate(_problems(desc, level, desc.sizes(), strict=strict, unlimited=unlimited), MAX_PROBLEMS)]
     if not problems:
         _note_validity(desc, {(level, strict, unlimited)})
-    return problems
+        return problems
+    order = {name: index for index, name in enumerate(type(desc).model_fields)}
+    return sorted(problems, key=lambda problem: order.get(problem.field, -1))
 
 
 def _is_unlimited(desc: OperatorDesc, without_level: bool) -> bool:
@@ -265,9 +265,12 @@ def _common_problems(
             tensor_problems = [
                 problem.under(slot.place) for problem in slot.tensor.problems(output=slot.field.marker.output, strict=strict)
             ]
-            yield from (_with_reasons(problem, desc, slot, slot.tensor, symbols) for problem in tensor_problems)
-            yield from _flag_problems(desc, slot, slot.tensor)
-            yield from _reserve_problems(slot, slot.tensor)
+            for problem in tensor_problems:
+                yield _with_reasons(problem, desc, slot, slot.tensor, symbols)
+            if slot.tensor.flags is TensorFlags.OWNED_BY_DML:
+                yield from _flag_problems(desc, slot)
+            if slot.field.marker.reserve:
+                yield from _reserve_problems(slot, slot.tensor)
             yield from _size_problems(desc, slot, slot.tensor, row, level, symbols, reported={problem.path for problem in tensor_problems})
     yield from _type_problems(desc, row, level, unlimited=unlimited)
     for attribute in desc.attribute_fields():
@@ -276,9 +279,11 @@ def _common_problems(
             measurable = False
             yield Problem("attribute.length", attribute.name, plural(len(value), "entry"), f"at most {MAX_ENTRIES}")
             continue
+        if value is None:
+            continue
         limited = list(limit_problems(desc, attribute, symbols, level))
-        limits = {problem.path for problem in limited}
         if not sound:
+            limits = {problem.path for problem in limited}
             yield from (problem for problem in _number_problems(desc, attribute, value) if problem.path not in limits)
         yield from limited
         yield from _nested_problems(attribute.name, value, level)
@@ -307,15 +312,17 @@ def _with_reasons(problem: Problem, desc: OperatorDesc, slot: Slot, tensor: Tens
     return problem
 
 
-def _flag_problems(desc: OperatorDesc, slot: Slot, tensor: TensorDesc) -> Iterator[Problem]:
-    if tensor.flags is TensorFlags.OWNED_BY_DML and not slot.field.marker.output and not desc.accepts_owned:
+def _flag_problems(desc: OperatorDesc, slot: Slot) -> Iterator[Problem]:
+    """The problem of a tensor with the flag OWNED_BY_DML."""
+    if not slot.field.marker.output and not desc.accepts_owned:
         why = f"{desc.c_name} does not support OWNED_BY_DML on any input"
         remedy = "pass it at execution; CompiledOperator.prepare packs weights once, and in a graph ELEMENT_WISE_IDENTITY can own them"
         yield Problem("flag.owned", f"{slot.place}.flags", "OWNED_BY_DML", "NONE", (why,), remedy)
 
 
 def _reserve_problems(slot: Slot, tensor: TensorDesc) -> Iterator[Problem]:
-    if slot.field.marker.reserve and not tensor.is_packed:
+    """The problem of a reserve with strides."""
+    if not tensor.is_packed:
         why = ("a reserve's layout is internal to the device",)
         yield Problem("stride.reserve", f"{slot.place}.strides", listed(tensor.element_strides), "packed strides, or none", why)
 
@@ -338,10 +345,10 @@ def _size_problems(
         remedy = desc.size_remedy(field, symbols) or _ones_in_front(desc, slot, tensor, expected, symbols)
         yield Problem("dims.equal", f"{slot.place}.sizes", plural(count, "dimension"), plural(expected, "dimension"), why, remedy)
         return
+    if symbols.explain(terms, tensor.sizes):
+        return
     wanted = [symbols.evaluate(term) for term in terms]
     rows = list(zip(terms, wanted, tensor.sizes, strict=True))
-    if all(size % term.factor == 0 if value is None else size == value for term, value, size in rows):
-        return
     pattern = f"{slot.place} is {show(own_terms)}"
     if all(value in (None, size) for _, value, size in rows):
         remedy = None
@@ -416,6 +423,8 @@ def _type_problems(desc: OperatorDesc, row: SupportRow, level: FeatureLevel, *, 
     for variable, limited in row.types.items():
         allowed = taken(limited)
         held = [(place, tensor) for place, types, tensor in tensors if types == variable]
+        if not held or (held[0][1].data_type in allowed and all(tensor.data_type is held[0][1].data_type for _, tensor in held)):
+            continue
         candidates = [tensor.data_type for _, tensor in held if tensor.data_type in allowed]
         entry = None
         if not candidates and held and (entry := find_undocumented(desc, variable, [tensor for _, tensor in held], level)) is not None:
@@ -479,6 +488,8 @@ def _other_sign(desc: OperatorDesc, variable: TypeSet | str, data_type: DataType
 
 def _number_problems(desc: OperatorDesc, attribute: AttributeField, value: Any) -> Iterator[Problem]:
     """Yields numbers that the C member cannot hold."""
+    if isinstance(value, DmlEnum | OperatorDesc):
+        return
     if isinstance(value, Struct) and not isinstance(value, OperatorDesc):
         parts = [(f"{attribute.name}.{name}", getattr(value, name)) for name in type(value).model_fields]
     else:
@@ -512,10 +523,10 @@ def holds(data_type: DataType, value: float) -> bool:
 
 
 def _nested_problems(name: str, value: Any, level: FeatureLevel) -> Iterator[Problem]:
-    nested = [(f"{name}[{index}]", item) for index, item in enumerate(value)] if isinstance(value, tuple) else [(name, value)]
-    for path, item in nested:
+    for index, item in enumerate(value if isinstance(value, tuple) else (value,)):
         if not isinstance(item, OperatorDesc):
             continue
+        path = f"{name}[{index}]" if isinstance(value, tuple) else name
         for slot in item.slots():
             if slot.tensor is not None:
                 yield Problem("tensor.fused", f"{path}.{slot.place}", "a tensor", "null: inside another struct a function has no tensors")

@@ -10,10 +10,10 @@ from dmlpy.description.sizes import Sizes, Term, UnboundSymbolError, align, is_p
 
 
 def known(*evidence: tuple[str, int, str]) -> Sizes:
-    """Sizes after the evidence, each a term, a size and a place."""
+    """Sizes after the evidence of vectors, each a term, a size and a place."""
     sizes = Sizes()
     for term, size, place in evidence:
-        sizes.add_evidence(parse(term)[0], size, place)
+        sizes.add_tensor(place, parse(term), parse(term), [size])
     return sizes
 
 
@@ -57,7 +57,7 @@ def test_align(pattern: str, count: int, expected: str | None) -> None:
 def test_most_places_win() -> None:
     sizes = known(("h", 5, "a"), ("h", 6, "b"), ("2*h", 12, "c"))
     assert sizes["h"] == 6
-    assert sizes.why("h") == "h = 6: held by b, c"
+    assert sizes.why("h") == "h = 6: held by b.sizes[0], c.sizes[0]"
 
 
 def test_a_tie_goes_to_the_earliest() -> None:
@@ -75,10 +75,10 @@ def test_attributes_outrank_any_number_of_tensors() -> None:
 @pytest.mark.parametrize(
     ("count", "expected"),
     [
-        (1, "h = 5: held by p0"),
-        (3, "h = 5: held by p0, p1, p2"),
-        (4, "h = 5: held by p0, p1, p2 and 1 more"),
-        (7, "h = 5: held by p0, p1, p2 and 4 more"),
+        (1, "h = 5: held by p0.sizes[0]"),
+        (3, "h = 5: held by p0.sizes[0], p1.sizes[0], p2.sizes[0]"),
+        (4, "h = 5: held by p0.sizes[0], p1.sizes[0], p2.sizes[0] and 1 more"),
+        (7, "h = 5: held by p0.sizes[0], p1.sizes[0], p2.sizes[0] and 4 more"),
     ],
 )
 def test_three_witnesses_at_most(count: int, expected: str) -> None:
@@ -110,11 +110,27 @@ def test_fallbacks_count_only_where_nothing_else_does() -> None:
         sizes.add_fallback(parse(term)[0], size)
     assert dict(sizes) == {"h": 5}
     assert sizes.why("h").startswith("h = 5: ")
-    sizes.add_evidence(Term(1, "h"), 7, "a")
+    sizes.add_tensor("a", parse("h"), parse("h"), [7])
     assert dict(sizes) == {"h": 7}
-    assert sizes.why("h") == "h = 7: held by a"
+    assert sizes.why("h") == "h = 7: held by a.sizes[0]"
     with pytest.raises(UnboundSymbolError):
         sizes.why("t")
+
+
+def test_runs() -> None:
+    """The length of a run is held by tensors as sizes are, and reasons that are functions are called when they are read."""
+    sizes, pattern = Sizes(), parse("1 *window 2*k")
+    for place, given in (("x", [1, 5, 4]), ("y", [1, 5, 7, 4]), ("z", [1, 6, 7, 6])):
+        sizes.add_tensor(place, pattern, align(pattern, len(given)) or (), given)
+    assert sizes.run("window") == (5, 7)
+    assert sizes.why("len(window)") == "len(window) = 2: held by y.sizes, z.sizes"
+    assert sizes.why("k") == "k = 2: held by x.sizes[2], y.sizes[3]"
+    assert sizes.explain(parse("1 3*k other"), [1, 6, 9])
+    assert not sizes.explain(parse("1 3*k other"), [1, 7, 9])
+    assert sizes.explain(parse("4*other"), [8])
+    assert not sizes.explain(parse("4*other"), [9])
+    sizes.derive("area", lambda known: known["k"] * known["window[1]"], "k * window[1]")
+    assert sizes.why("area") == "area = 14: k * window[1], for k = 2, window[1] = 7"
 
 
 @pytest.mark.parametrize(
@@ -138,7 +154,7 @@ def test_many_different_sizes_are_looked_up() -> None:
     def seconds(count: int) -> float:
         begin, sizes = process_time(), Sizes()
         for size in range(1, count + 1):
-            sizes.add_evidence(Term(1, "h"), size, "a")
+            sizes.add_tensor("a", parse("h"), parse("h"), [size])
         return process_time() - begin
 
     assert min(seconds(8000) for _ in range(3)) < 9 * min(seconds(2000) for _ in range(3))  # the square would be 16 times

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import cache
 from typing import Annotated, ClassVar
 
 from dmlpy.description.coercion import default
@@ -42,6 +43,9 @@ class ElementWiseDesc(OperatorDesc):
     def _bound_sizes(self) -> Sizes:
         symbols = super()._bound_sizes()
         inputs, outputs = self._of_equal_sizes(output=False), self._of_equal_sizes(output=True)
+        given = [tensor.sizes for tensor in (*inputs.values(), *outputs.values())]
+        if all(sizes == given[0] for sizes in given):
+            return symbols
         target = _common_sizes([tensor.sizes for tensor in inputs.values()])
         if target is None or any(tensor.sizes != target for tensor in outputs.values()):
             return symbols
@@ -81,9 +85,14 @@ class ElementWiseDesc(OperatorDesc):
 
     def _of_equal_sizes(self, *, output: bool) -> dict[str, TensorDesc]:
         """The described inputs or outputs whose sizes must be equal."""
-        fields = [field for field in self.tensor_fields() if field.marker.output == output and field.marker.pattern == "*sizes"]
-        described = {field.name: getattr(self, field.name) for field in fields}
-        return {name: tensor for name, tensor in described.items() if tensor is not None}
+        names = self._names_of_equal_sizes(output)
+        return {name: tensor for name in names if (tensor := getattr(self, name)) is not None}
+
+    @classmethod
+    @cache
+    def _names_of_equal_sizes(cls, output: bool) -> tuple[str, ...]:
+        """The tensor members whose sizes must be equal."""
+        return tuple(field.name for field in cls.tensor_fields() if field.marker.output == output and field.marker.pattern == "*sizes")
 
 
 def _leading_ones(tensor: TensorDesc, wanted: Sequence[int]) -> str | None:

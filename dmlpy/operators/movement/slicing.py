@@ -196,13 +196,13 @@ class WindowDesc(OperatorDesc):
         for axis, (size, offset, window) in enumerate(zip(sizes, self.input_window_offsets, self.input_window_sizes, strict=True)):
             if min(offset, window - 1) < 0 or max(offset, window) > MAX_SIZE:
                 continue  # already reported
-            why = symbols.why(f"sizes[{axis}]")
             if offset >= size:
-                yield Violation(f"input_window_offsets[{axis}]", str(offset), f"0 to {size - 1}", (why,))
+                yield Violation(f"input_window_offsets[{axis}]", str(offset), f"0 to {size - 1}", (symbols.why(f"sizes[{axis}]"),))
             elif offset + window > size:
                 explained = f"the window would end at {offset} + {window}"
                 remedy = f"if it ends before element {window}, its size is {window - offset}" if offset < window <= size else None
-                yield Violation(f"input_window_sizes[{axis}]", str(window), f"1 to {size - offset}", (explained, why), remedy)
+                why = (explained, symbols.why(f"sizes[{axis}]"))
+                yield Violation(f"input_window_sizes[{axis}]", str(window), f"1 to {size - offset}", why, remedy)
 
     @rule("no more elements are taken than the window has in steps of the stride")
     def slice_count(self, symbols: Sizes, level: FeatureLevel) -> Iterable[Violation]:
