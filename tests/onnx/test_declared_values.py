@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from onnx import ModelProto, TensorProto, ValueInfoProto, helper, numpy_helper
+from onnx import GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto, helper, numpy_helper
 from onnx.helper import make_node, make_tensor_value_info
 from typer.testing import CliRunner
 
@@ -152,3 +152,86 @@ def test_commands_warn(command: tuple[str, ...], tmp_path: Path) -> None:
     assert "declared size of 'y' is [2, 5], expected [2, 3]" in found.output
     assert "warning" in found.output
     assert "UserWarning" not in found.output
+
+
+FLOATS, INTEGERS = (TensorProto.FLOAT, [2]), (TensorProto.INT64, [2])
+COUNT, GOES_ON = (TensorProto.INT64, []), (TensorProto.BOOL, [])
+
+
+def a_body(
+    nodes: list[NodeProto], inputs: dict[str, Declared], outputs: dict[str, Declared], between: dict[str, Declared] | None = None
+) -> GraphProto:
+    def described(values: dict[str, Declared]) -> list[ValueInfoProto]:
+        return [TENSOR(name, *value) for name, value in values.items()]
+
+    return helper.make_graph(nodes, "body", described(inputs), described(outputs), value_info=described(between or {}))
+
+
+def a_choice(
+    then: Declared = FLOATS, other: Declared = FLOATS, between: Declared = FLOATS, nodes: tuple[NodeProto, ...] = (), operator: str = "Relu"
+) -> NodeProto:
+    first = a_body([make_node("Neg", ["x"], ["t"]), make_node(operator, ["t"], ["p"], name="own")], {}, {"p": then}, {"t": between})
+    second = a_body([*nodes, make_node("Cast", ["x"], ["q"], to=other[0])], {}, {"q": other})
+    return make_node("If", ["flag"], ["y"], name="choice", then_branch=first, else_branch=second)
+
+
+def a_loop(count: Declared = COUNT, state: Declared = FLOATS, made: Declared = FLOATS, row: Declared = FLOATS, to: int = 1) -> NodeProto:
+    nodes = [make_node("Relu", ["s"], ["r"]), make_node("Cast", ["r"], ["z"], to=to), make_node("Neg", ["x"], ["w"])]
+    body = a_body(
+        [make_node("Identity", ["c"], ["d"]), *nodes], {"i": count, "c": GOES_ON, "s": state}, {"d": GOES_ON, "z": made, "w": row}
+    )
+    return make_node("Loop", ["count", "", "x"], ["y", "rows"], name="turns", body=body)
+
+
+def a_scan(state: Declared = FLOATS, scanned: Declared = FLOATS, made: Declared = FLOATS, row: Declared = FLOATS) -> NodeProto:
+    nodes = [make_node("Add", ["s", "part"], ["z"]), make_node("Neg", ["z"], ["w"])]
+    body = a_body(nodes, {"s": state, "part": scanned}, {"z": made, "w": row})
+    return make_node("Scan", ["x", "parts"], ["y", "rows"], name="steps", body=body, num_scan_inputs=1)
+
+
+BODIES: dict[str, tuple[NodeProto, str | None]] = {
+    "a choice": (a_choice(), None),
+    "a branch's output": (a_choice(then=INTEGERS), "choice.then_branch: declared type of 'p' is int64, expected float32, which the nodes"),
+    "a branch's value": (a_choice(between=INTEGERS), "choice.then_branch: declared type of 't' is int64, expected float32"),
+    "branches of two types": (a_choice(other=INTEGERS), "else_branch: declared type of 'q' is int64, expected float32, which output 'p'"),
+    "a branch's wrong node": (
+        a_choice(operator="Not"),
+        "then_branch: own.input 0 'X' is float32 of unknown rank, expected a",
+    ),
+    "a body in a branch": (
+        a_choice(nodes=(a_loop(row=INTEGERS),)),
+        "choice.else_branch: turns.body: declared type of 'w' is int64, expected float32",
+    ),
+    "a loop": (a_loop(), None),
+    "a loop's count": (
+        a_loop(count=(TensorProto.INT32, [])),
+        "turns.body: declared type of 'i' is int32, expected int64, which Loop",
+    ),
+    "a loop's state": (a_loop(state=INTEGERS), "turns.body: declared type of 's' is int64, expected float32, which Loop gives"),
+    "a loop's result": (a_loop(made=INTEGERS), "turns.body: declared type of 'z' is int64, expected float32, which the nodes make"),
+    "a state of another type": (a_loop(made=INTEGERS, to=7), "'z' is int64, expected float32, which Loop gives the next iteration"),
+    "a loop's rows": (a_loop(row=INTEGERS), "turns.body: declared type of 'w' is int64"),
+    "a scan": (a_scan(), None),
+    "a scan's state": (a_scan(state=INTEGERS), "steps.body: declared type of 's' is int64, expected float32, which Scan gives"),
+    "a scan's part": (a_scan(scanned=INTEGERS), "steps.body: declared type of 'part' is int64, expected float32, which Scan gives"),
+    "a scan's result": (a_scan(made=INTEGERS), "steps.body: declared type of 'z' is int64, expected float32, which the nodes make"),
+    "a scan's rows": (a_scan(row=INTEGERS), "steps.body: declared type of 'w' is int64, expected float32, which the nodes make"),
+}
+
+
+@pytest.mark.parametrize("is_known", [True, False], ids=["unrolled", "compiled once"])
+@pytest.mark.parametrize("name", BODIES)
+def test_types_in_bodies_are_compared(name: str, is_known: bool) -> None:
+    node, text = BODIES[name]
+    given = {"flag": np.array(True), "count": np.array(2), "x": np.ones(2, np.float32), "parts": np.ones((3, 2), np.float32)}
+    held = {key: given.pop(key) for key in ("flag", "count")} if is_known else {}
+    inputs = [TENSOR(key, helper.np_dtype_to_tensor_dtype(array.dtype), array.shape) for key, array in given.items()]
+    inputs[-1] = inputs[-1] if is_known else TENSOR("parts", TensorProto.FLOAT, ["steps", 2])
+    constants = [numpy_helper.from_array(array, key) for key, array in held.items()]
+    graph = helper.make_graph([node], "small", inputs, [helper.make_empty_tensor_value_info("y")], constants)
+    loaded = onnx.load(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]))
+    if text is None:
+        assert loaded.compile("numpy")(given)["y"].shape == (2,)
+    else:
+        with pytest.raises(dml.CompileError, match=re.escape(text)):
+            loaded.compile("numpy")(given)

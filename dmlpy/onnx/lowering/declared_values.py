@@ -32,17 +32,27 @@ def declared_type_problems(node: Node, declared: Mapping[str, Value], labels: Se
         declared: the values that the file declares, by name.
         labels: the names of the node's outputs there.
     """
-    problems = []
-    for label, value in zip(labels, node.outputs, strict=True):
-        if value is None or label not in declared:
-            continue
-        made, wanted = _type_text(value), _type_text(declared[label])
-        if made is not None and wanted is not None and made != wanted:
-            problems.append(Problem("onnx.declared", f"declared type of {brief(label)}", wanted, f"{made}, which the nodes make"))
-    return problems
+    pairs = [(label, value) for label, value in zip(labels, node.outputs, strict=True) if value is not None and label in declared]
+    found = (type_problem(label, declared[label], value, "the nodes make") for label, value in pairs)
+    return [problem for problem in found if problem is not None]
 
 
-def _type_text(value: Value) -> str | None:
+def type_problem(label: str, declared: Value, value: Value, maker: str) -> Problem | None:
+    """A value of another type than the file declares for it; None as far as one of the two is not known.
+
+    Args:
+        label: its name in the file.
+        declared: what the file declares.
+        value: what it is.
+        maker: what makes it, with a verb.
+    """
+    made, wanted = type_text(value), type_text(declared)
+    if made is None or wanted is None or made == wanted:
+        return None
+    return Problem("onnx.declared", f"declared type of {brief(label)}", wanted, f"{made}, which {maker}")
+
+
+def type_text(value: Value) -> str | None:
     """The type in words, `sequence of float32`; None if a part of it is unknown."""
     if value.kind == "tensor":  # whose sizes, which may be symbolic, are not read
         return element_name(value.element) if value.element else None

@@ -21,6 +21,7 @@ from dmlpy.onnx.loading.schemas import MICROSOFT, domain_of
 from dmlpy.onnx.loading.stored_weights import held_elements
 from dmlpy.onnx.loading.values import Value
 from dmlpy.onnx.lowering import constant_folding, control_flow, functions, host_evaluation, sequences, sized_constants, subgraphs
+from dmlpy.onnx.lowering.body_types import body_type_problems
 from dmlpy.onnx.lowering.declared_values import declared_size_problems, declared_type_problems
 from dmlpy.onnx.lowering.node_evaluation import Float64Program, are_float64_only, evaluate_program, has_types
 from dmlpy.onnx.lowering.node_lowering import lower_node
@@ -109,6 +110,8 @@ class Lowering:
     uncopied: Mapping[str, Sequence[Problem]] = field(default_factory=dict)
     _declared: Mapping[str, Value] = field(default_factory=dict)
     """The values that the file declares, of a lowering of the whole model: nodes alone may be lowered in another type."""
+    _is_whole: bool = False
+    """Whether types inside bodies are compared, too: of a lowering of the whole model, for sizes that are numbers."""
     _names: dict[str, int] = field(default_factory=dict)
     _first_records: dict[str, int] = field(default_factory=dict)
     _changes: list[tuple[int, tuple[int, ...] | None]] = field(default_factory=list)
@@ -137,7 +140,7 @@ class Lowering:
         cls, model: LoadedModel, inputs: Mapping[str, Value], level: FeatureLevel, uncopied: Mapping[str, Sequence[Problem]]
     ) -> Self:
         made = cls(model, level, inputs=dict(inputs), uncopied=uncopied)
-        made._declared = model.declared
+        made._declared, made._is_whole = model.declared, not are_symbolic()
         scope = dict(inputs)
         for name in inputs:
             made.unique_name(name)
@@ -242,6 +245,8 @@ class Lowering:
         node = node.changed(outputs=tuple(value and self._resolve_empty(value) for value in found))
         stated = {} if prefix else self._declared
         wrong = () if problems else (*checks.size_problems(node), *declared_type_problems(node, stated, proto.output))
+        if self._is_whole and not prefix and not problems:
+            wrong = (*wrong, *body_type_problems(node, scope, opsets))
         return node.changed(problems=wrong) if wrong else node
 
     def _resolve_empty(self, value: Value) -> Value:
