@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
+from dmlpy.dxdispatch.report import status_of
 from dmlpy.messages.naming import printable
 from dmlpy.system.files import current_folder
 
@@ -37,16 +38,16 @@ class Format(StrEnum):
 
 
 def exit_status(reports: Sequence[Report], *, undocumented_fails: bool = False) -> int:
-    """The exit status: 0 if no file has problems, 2 if a file cannot be read, 1 otherwise. Undocumented types are not problems.
+    """The exit status: 0 if no file has problems, 2 if a file cannot be read or an option is wrong, 1 otherwise.
+
+    Undocumented types are not problems.
 
     Args:
         reports: the files' reports.
         undocumented_fails: whether the status is 1 for undocumented parts, too.
     """
-    if not all(report.readable for report in reports):
-        return 2
     undocumented = undocumented_fails and any(finding.severity == "undocumented" for report in reports for finding in report.warnings)
-    return 1 if undocumented or any(report.problem_count for report in reports) else 0
+    return max((status_of(finding.problems) for report in reports for finding in report.findings), default=1 if undocumented else 0)
 
 
 def as_json(reports: Sequence[Report]) -> str:

@@ -239,13 +239,13 @@ def _show_environment(adapters: bool, dependencies: bool) -> None:
 
 def _onnx_options(free_names: list[str], free_denotations: list[str], shapes: list[str]) -> OnnxOptions:
     """The options of ONNX models, as they are given on the command line."""
-    from dmlpy.dxdispatch.onnx_dispatchables import OnnxOptions, parse_shapes
+    from dmlpy.dxdispatch.onnx_dispatchables import DENOTATION_OPTION, NAME_OPTION, SHAPE_OPTION, OnnxOptions, parse_shapes
 
     names, denotations = (
         {name: size for name, (size,) in parse_shapes(option, values, single=True).items()}
-        for option, values in (("--onnx_free_dim_name_override", free_names), ("--onnx_free_dim_denotation_override", free_denotations))
+        for option, values in ((NAME_OPTION, free_names), (DENOTATION_OPTION, free_denotations))
     )
-    return OnnxOptions(names, denotations, parse_shapes("--binding_shape", shapes))
+    return OnnxOptions(names, denotations, parse_shapes(SHAPE_OPTION, shapes))
 
 
 def _device(name: str | None, adapter: str) -> Device:

@@ -27,7 +27,7 @@ LimitOption = Annotated[
 
 @app.command()
 def check(
-    files: Annotated[list[Path], typer.Argument(metavar="MODEL.onnx", help="The models.")],
+    files: Annotated[list[Path], typer.Argument(metavar="MODEL.onnx", help="The models; - is standard input.")],
     feature_level: LevelOption = "6_4",
     sizes: SizeOption = None,
     limits: LimitOption = None,
@@ -48,7 +48,7 @@ def check(
 ) -> None:
     """Show which nodes run on DirectML, and why others do not.
 
-    The exit status is 0 if all do, 1 if any does not or a model is rejected, 2 if a file cannot be read.
+    The exit status is 0 if all do, 1 if any does not or a model is rejected, 2 if a file cannot be read or an option is wrong.
     """
     from dmlpy.cli import onnx_models
     from dmlpy.cli.formats import FORMATS, Format, exit_status
@@ -93,7 +93,7 @@ def _write_page(path: Path, text: str) -> None:
 
 @app.command()
 def run(
-    model: Annotated[Path, typer.Argument(metavar="MODEL.onnx", help="The model.")],
+    model: Annotated[Path, typer.Argument(metavar="MODEL.onnx", help="The model; - is standard input.")],
     inputs: Annotated[list[str] | None, typer.Option("--input", metavar="NAME=FILE.npy", help="An input; repeatable.")] = None,
     output: Annotated[Path | None, typer.Option("--output", file_okay=False, help="Folder for the outputs.", show_default=False)] = None,
     device: Annotated[str | None, typer.Option("--device", help="cpu, numpy, cuda, cuda:1; default: a usable GPU, else cpu.")] = None,
@@ -128,7 +128,7 @@ def run(
 
 @app.command()
 def export(
-    graph: Annotated[Path, typer.Argument(metavar="GRAPH", help="A graph in JSON, or one serialized by ONNX Runtime.")],
+    graph: Annotated[Path, typer.Argument(metavar="GRAPH", help="A graph: JSON, or serialized by ONNX Runtime; - is standard input.")],
     output: Annotated[
         Path | None,
         typer.Option("--output", dir_okay=False, help="The model; default: the graph's name with .onnx.", show_default=False),
@@ -140,6 +140,8 @@ def export(
     """Write a graph of DirectML's operators as an ONNX model, or report which nodes cannot be expressed in ONNX, and why."""
     from dmlpy.cli.onnx_models import export_graph
 
+    if output is None and str(graph) == "-":
+        raise typer.BadParameter("standard input has no name: give --output MODEL.onnx")
     target = graph.with_suffix(".onnx") if output is None else output
     with report_errors():
         nodes, written = export_graph(graph, target, input_path)

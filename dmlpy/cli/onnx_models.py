@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dmlpy.cli.output import standard_input
 from dmlpy.dxdispatch import text
 from dmlpy.dxdispatch.checker import Report, is_serialized
 from dmlpy.dxdispatch.files import write_npy
@@ -41,7 +42,7 @@ def check_onnx(
     """Checks which nodes of an ONNX model run on DirectML.
 
     Args:
-        path: the model's file.
+        path: the model's file; `-` is standard input.
         level: the highest feature level that may be used.
         sizes: as for `dmlpy.onnx.load`.
         like: as for `dmlpy.onnx.Model.report`.
@@ -53,16 +54,38 @@ def check_onnx(
     from dmlpy import onnx  # needs the package onnx
 
     try:
-        report = onnx.load(path, sizes=sizes, limits=limits).report(level, like=like)
+        report = onnx.load(_source(path), sizes=sizes, limits=limits).report(level, like=like)
+    except ModelError as error:
+        return Report(path, None, level, None, tuple(error.findings)), None
     except DescError as error:
         # A file has one code here, whatever its kind.
         problems = tuple(
-            replace(problem, code="file.unreadable", path="file") if problem.code == "onnx.file" else problem for problem in error.problems
+            replace(problem, code="file.unreadable", path="file") if problem.code == "onnx.file" else problem
+            for problem in _of_size_option(error, sizes or {}).problems
         )
         return Report(path, None if is_unreadable(problems) else "ONNX model", level, None, (Finding("", problems),)), None
     findings = tuple(Finding(f"node {node.name!r} ({node.op_type})", node.problems) for node in report.fallbacks)
     wrong = (Finding("", tuple(truncate(report.contradicted)), severity="warning"),) if report.contradicted else ()
     return Report(path, "ONNX model", level, None if findings else report.lowest_level, findings, wrong), report
+
+
+def _source(path: Path) -> Path | bytes:
+    """The model for `dmlpy.onnx.load`: a file, or the bytes of standard input.
+
+    Raises:
+        ModelError: standard input is too long, or cannot be read.
+    """
+    from dmlpy.onnx.loading.load import MAX_BYTES  # needs the package onnx
+
+    stream = standard_input(path)
+    return path if stream is None else text.read_stream(stream, path, MAX_BYTES)
+
+
+def _of_size_option(error: DescError, sizes: Mapping[str, object]) -> DescError:
+    """The error with its problems of `sizes` at the option that gave them."""
+    options = {f"sizes[{name!r}]": f"--size {name}" for name in sizes}
+    problems = (replace(problem, path=options.get(problem.path, problem.path)) for problem in error.problems)
+    return DescError(error.subject, problems, error.hresult)
 
 
 def as_json(outcomes: Sequence[tuple[Report, ModelReport | None]]) -> str:
@@ -124,7 +147,7 @@ def run_onnx(
     """Runs an ONNX model.
 
     Args:
-        path: the model's file.
+        path: the model's file; `-` is standard input.
         inputs: the .npy files of its inputs, by name.
         output: the folder that its outputs are written to as .npy files, sequences and maps as .json files; None writes none.
         device: where it runs.
@@ -142,14 +165,17 @@ def run_onnx(
     """
     from dmlpy import onnx  # needs the package onnx
 
-    model = onnx.load(path, sizes=sizes, limits=limits)
+    try:
+        model = onnx.load(_source(path), sizes=sizes, limits=limits)
+    except DescError as error:
+        raise _of_size_option(error, sizes) from None
     arrays = _read_inputs(inputs, model)
     compiled = model.compile(device, level)
     inform(f"Running on '{device.describe()['name']}'")
     try:
         results = compiled(arrays)
     except BindError as error:
-        raise BindError(error.subject, [_with_option(problem) for problem in error.problems]) from None
+        raise BindError(error.subject, [_of_input_option(problem) for problem in error.problems]) from None
     taken: set[str] = set()
     for name, result in results.items():
         line = f"{name}: {_summary(result)}"
@@ -186,9 +212,10 @@ def _read_inputs(files: Mapping[str, Path], model: Model) -> dict[str, Any]:
     unknown = [name for name in files if name not in model.inputs]
     if unknown:
         expected = f"one of {listed([*model.inputs])}"
+        found = "no input of the model"
         raise BindError(
             model.name,
-            [Problem("onnx.inputs", name, "no input of the model", expected, remedy=did_you_mean(name, model.inputs)) for name in unknown],
+            [Problem("onnx.inputs", f"--input {name}", found, expected, remedy=did_you_mean(name, model.inputs)) for name in unknown],
         )
     arrays: dict[str, Any] = {}
     for name, file in files.items():
@@ -201,17 +228,19 @@ def _read_inputs(files: Mapping[str, Path], model: Model) -> dict[str, Any]:
     return arrays
 
 
-def _with_option(problem: Problem) -> Problem:
-    """The problem of an input that the command line lacks, with the option that gives it."""
-    is_absent = problem.code == "onnx.inputs" and problem.found == "not given"
-    return replace(problem, remedy=f"--input {problem.path}=FILE.npy") if is_absent else problem
+def _of_input_option(problem: Problem) -> Problem:
+    """The problem of an input at the option that gave it, or gives it."""
+    if problem.code != "onnx.inputs":
+        return problem
+    remedy = f"--input {problem.path}=FILE.npy" if problem.found == "not given" else problem.remedy
+    return replace(problem, path=f"--input {problem.path}", remedy=remedy)
 
 
 def export_graph(path: Path, target: Path, input_path: Path | None = None) -> tuple[int, int]:
     """Writes a graph as an ONNX model. The constants that a serialized graph has in files are stored in the model.
 
     Args:
-        path: the graph: JSON, or what ONNX Runtime serialized.
+        path: the graph: JSON, or what ONNX Runtime serialized; `-` is standard input.
         target: the model's file.
         input_path: folder of a serialized graph's constants, instead of the file's folder.
 
@@ -223,7 +252,8 @@ def export_graph(path: Path, target: Path, input_path: Path | None = None) -> tu
     """
     from dmlpy import onnx  # needs the package onnx
 
-    data = text.read_bytes(path)
+    stream = standard_input(path)
+    data = text.read_bytes(path) if stream is None else text.read_stream(stream, path)
     if path.suffix.lower() == ".onnx":
         raise _not_a_graph(path, "named as an ONNX model", "dmlpy onnx check shows the operators of a model")
     constants: dict[str, bytes] = {}

@@ -61,17 +61,18 @@ def report_errors(status: int = 1) -> Iterator[None]:
 
     Python's warnings are printed there as those of the command.
 
-    The status is 2 if a file cannot be read or a package is missing. Give 2 as the status where only the command can be wrong.
+    The status is 2 if a file cannot be read, an option is wrong or a package is missing. Give 2 as the status where only the command can be
+    wrong.
     """
     try:
         with warnings.catch_warnings():
             warnings.showwarning = lambda message, *_: warn(f"warning: {message}")
             yield
     except dmlpy.DmlError as error:
-        from dmlpy.dxdispatch.report import is_unreadable
+        from dmlpy.dxdispatch.report import status_of
 
         warn(str(error))
-        raise typer.Exit(2 if is_unreadable(error.problems) else status) from None
+        raise typer.Exit(max(status_of(error.problems), status)) from None
     except ModuleNotFoundError as error:
         if "pip install" not in str(error):  # a mistake, not a package that the user can install
             raise

@@ -26,7 +26,14 @@ from dmlpy.dxdispatch.entries import (
     ignored_problem,
 )
 from dmlpy.dxdispatch.files import SOURCE, Folders
-from dmlpy.dxdispatch.onnx_dispatchables import OnnxDispatchable, OnnxOptions, resolve_onnx
+from dmlpy.dxdispatch.onnx_dispatchables import (
+    DENOTATION_OPTION,
+    NAME_OPTION,
+    SHAPE_OPTION,
+    OnnxDispatchable,
+    OnnxOptions,
+    resolve_onnx,
+)
 from dmlpy.dxdispatch.problem_collector import MAX_ENTRIES, ProblemCollector
 from dmlpy.dxdispatch.report import Finding, ModelError, Place, graph_finding
 from dmlpy.dxdispatch.resources import Resource, ResourceEntry, build
@@ -156,13 +163,20 @@ class _Loader(ProblemCollector):
         """The ONNX models: a file may name one many times."""
         self.allocated: set[str] = set()
         """The deferred resources that dispatches have allocated so far."""
-        self.unused = {*options.names, *options.denotations, *options.shapes}
-        """The names in the command line that no ONNX model has used so far."""
+        self.unused = {
+            **dict.fromkeys(options.names, NAME_OPTION),
+            **dict.fromkeys(options.denotations, DENOTATION_OPTION),
+            **dict.fromkeys(options.shapes, SHAPE_OPTION),
+        }
+        """The names in the command line that no ONNX model has used so far, each with its option."""
+        self.onnx_names: set[str] = set()
+        """The names that these options could have."""
 
     def end(self) -> None:
         """Reports a file that was not read to its end, and unused options of the command line."""
         expected = "a name that an ONNX model of the file has"
-        self.warn(Place(), [ignored_problem(name, expected) for name in sorted(self.unused)])
+        unused, names = sorted(self.unused.items()), self.onnx_names
+        self.warn(Place(), [ignored_problem(f"{option} {name}", expected, did_you_mean(name, names)) for name, option in unused])
         if self.full:
             remedy = "fix these first: the rest of the file was not read"
             self.report(Place(), [Problem("file.problems", "file", "a model with very many problems", "none", remedy=remedy)])
@@ -314,7 +328,8 @@ class _Loader(ProblemCollector):
         )
         used = {point.name for point in dispatchable.bind_points()}
         used.update(label for dimension in dispatchable.dimensions() for label in dimension if label)
-        self.unused -= used
+        self.onnx_names |= used
+        self.unused = {label: option for label, option in self.unused.items() if label not in used}
         return dispatchable
 
     def _serialized(self, place: Place, name: str, data: dict[str, Any], resources: Mapping[str, Resource | None]) -> Dispatchable | None:

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from dmlpy.onnx.loading.values import Value
 
 Shape = tuple[int, ...]
+NAME_OPTION, DENOTATION_OPTION, SHAPE_OPTION = "--onnx_free_dim_name_override", "--onnx_free_dim_denotation_override", "--binding_shape"
+"""The options that give sizes by name and by denotation, and the shapes of inputs and outputs."""
 MAX_SIZED = 100
 """The most sizes for which a file's dispatches run one ONNX model: each is compiled separately, which takes far longer than reading it."""
 MAX_SIZED_NODES = 20_000
@@ -183,9 +185,14 @@ def resolve_onnx(
     problems += interpretation.problems
     outputs: dict[str, tuple[Range, Shape | None]] = {}
     for name, value in interpretation.outputs.items():
-        if (item := bound.get(name)) is not None and item.place is not None:
-            entry_sizes = dispatchable.shapes.get(name) or (None if item.entry.shape is None else tuple(item.entry.shape))
-            problems += _output_problems(item.path, value, item.place, entry_sizes)
+        entry_sizes, path = dispatchable.shapes.get(name), f"{SHAPE_OPTION} {name}"
+        item = bound.get(name)
+        if entry_sizes is not None and value.is_static and entry_sizes != value.static_sizes:
+            problems.append(Problem("bind.shape", path, listed(entry_sizes), f"sizes of {value.summary()}"))
+        elif item is not None and item.place is not None:
+            if entry_sizes is None and item.entry.shape is not None:
+                entry_sizes, path = tuple(item.entry.shape), f"{item.path}.shape"
+            problems += _output_problems(item.path, value, item.place, entry_sizes, path)
             outputs[name] = item.place, value.static_sizes if value.is_static else entry_sizes
     if not problems:
         problems += _overlaps(interpretation.outputs, outputs)
@@ -212,7 +219,10 @@ def _input_sizes(dispatchable: OnnxDispatchable, value: Value, item: Located | N
     if value.kind != "tensor":
         why = ("the model has no default for it",)
         return (), [Problem("bind.type", name, f"an input that is a {value.kind}", "a tensor: resources hold nothing else", why)]
-    shape = dispatchable.shapes.get(name) or (None if item is None or item.entry.shape is None else tuple(item.entry.shape))
+    shape = dispatchable.shapes.get(name)
+    path = f"{name}.shape" if shape is None else f"{SHAPE_OPTION} {name}"
+    if shape is None and item is not None and item.entry.shape is not None:
+        shape = tuple(item.entry.shape)
     free = dispatchable.free_sizes(name)
     if shape is None:
         shape = free
@@ -224,7 +234,7 @@ def _input_sizes(dispatchable: OnnxDispatchable, value: Value, item: Located | N
         len(declared) == len(shape) and all(not isinstance(a, int) or a == b for a, b in zip(declared, shape, strict=True))
     ):
         return shape, []
-    return (), [Problem("bind.shape", f"{name}.shape", listed(shape), f"sizes of {value.summary()}")]
+    return (), [Problem("bind.shape", path, listed(shape), f"sizes of {value.summary()}")]
 
 
 def _input_problems(path: str, value: Value, place: Range, shape: Shape) -> list[Problem]:
@@ -236,12 +246,12 @@ def _input_problems(path: str, value: Value, place: Range, shape: Shape) -> list
     return _size_problems(path, value, place, shape)
 
 
-def _output_problems(path: str, value: Value, place: Range, entry_sizes: Shape | None) -> list[Problem]:
+def _output_problems(path: str, value: Value, place: Range, entry_sizes: Shape | None, shape_path: str) -> list[Problem]:
     if data_type_in_buffer(value) is None:
         return [_without_type(path, value)]
     shape = value.static_sizes if value.is_static else entry_sizes
     if entry_sizes is not None and entry_sizes != shape:
-        return [Problem("bind.shape", f"{path}.shape", listed(entry_sizes), f"sizes of {value.summary()}")]
+        return [Problem("bind.shape", shape_path, listed(entry_sizes), f"sizes of {value.summary()}")]
     if place.resource.deferred:
         return []
     if shape is None:

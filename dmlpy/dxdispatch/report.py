@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from dmlpy.description.registry import OPERATORS
 from dmlpy.graphs import Graph, InputEdge, IntermediateEdge, OperatorNode, OutputEdge
@@ -32,9 +32,24 @@ Nothing is known about their contents.
 """
 
 
+ARGUMENTS = frozenset({"bind.shape", "onnx.inputs", "onnx.limit", "onnx.sizes"})
+"""Codes of problems of the command's arguments, where their places are options."""
+
+
 def is_unreadable(problems: Iterable[Problem]) -> bool:
     """Returns whether a file could not be read, in contrast to one that has problems: commands end with 2 in place of 1."""
     return any(problem.code in UNREADABLE for problem in problems)
+
+
+def is_wrong_argument(problem: Problem) -> bool:
+    """Returns whether an option of the command is wrong, in contrast to the file: commands end with 2 in place of 1."""
+    return problem.path.startswith("--") and problem.code in ARGUMENTS
+
+
+def status_of(problems: Iterable[Problem]) -> Literal[1, 2]:
+    """The exit status of a command that has these problems: 2 if a file could not be read or an option is wrong."""
+    listed = tuple(problems)
+    return 2 if is_unreadable(listed) or any(map(is_wrong_argument, listed)) else 1
 
 
 class Place(NamedTuple):
@@ -131,7 +146,7 @@ class Finding:
         return [problem.in_c(sorted(members)) for problem in problems]
 
     def to_dicts(self) -> list[dict[str, Any]]:
-        """The problems as dicts for JSON, each with its part. Places in the file have one spelling only."""
+        """The problems as dicts for JSON, each with its part. All but `path` have the file's spelling."""
         dicts = []
         for index, (problem, spelled) in enumerate(zip(self.problems, self._spelled(self.problems), strict=True)):
             position = self.positions[index] if index < len(self.positions) else None
@@ -139,9 +154,9 @@ class Finding:
                 {
                     "subject": self.place,
                     "struct": self.struct,
-                    **problem.to_dict(),
+                    **spelled.to_dict(),
+                    "path": problem.path,
                     "c_path": spelled.path,
-                    "remedy": spelled.remedy,
                     "line": position and position.line,
                     "column": position and position.column,
                     "severity": self.severity,

@@ -88,21 +88,29 @@ def read_bytes(path: Path) -> bytes:
         raise _refuse(path, "file.unreadable", f"unreadable: {error.strerror or error}", "a file") from None
 
 
-def read_stream(stream: BinaryIO, path: Path) -> bytes:
-    """Reads a stream to its end; `path` stands for it in messages.
+def read_stream(stream: BinaryIO, path: Path, most: int = MAX_BYTES) -> bytes:
+    """Reads a stream to its end.
+
+    Args:
+        stream: the stream.
+        path: what stands for it in messages.
+        most: the most bytes that it may have.
 
     Raises:
-        ModelError: it is too long.
+        ModelError: it is too long, or cannot be read.
     """
-    data = stream.read(MAX_BYTES + 1)
-    if len(data) > MAX_BYTES:
-        raise _refuse_size(path, "longer")
+    try:
+        data = stream.read(most + 1)
+    except (OSError, ValueError) as error:  # a closed stream is a ValueError
+        raise _refuse(path, "file.unreadable", f"unreadable: {getattr(error, 'strerror', None) or error}", "a stream of bytes") from None
+    if len(data) > most:
+        raise _refuse_size(path, "longer", most)
     return data
 
 
-def _refuse_size(path: Path, found: str) -> ModelError:
-    remedy = "put large data into separate files (sourcePath)"
-    return _refuse(path, "file.size", found, f"at most {MAX_BYTES} bytes", remedy=remedy)
+def _refuse_size(path: Path, found: str, most: int = MAX_BYTES) -> ModelError:
+    remedy = "put large data into separate files (sourcePath)" if most == MAX_BYTES else None
+    return _refuse(path, "file.size", found, f"at most {most} bytes", remedy=remedy)
 
 
 def _beginning(path: Path) -> bytes:

@@ -42,6 +42,8 @@ _IN_ARCHIVES: tuple[tuple[bytes, str, str | None], ...] = (
 )
 """Formats of archives by a part of their first bytes: the part, the format, and how the archive becomes a model."""
 _OWN_MODEL = b'"dmlpy.keras":'
+_NEWEST_ONNX = b"\x20"
+"""More than the newest version of ONNX's files, which is their second byte."""
 BEGINNING = 512
 """The bytes by which a file's format is known."""
 
@@ -49,7 +51,11 @@ BEGINNING = 512
 def foreign_format(data: bytes) -> tuple[str, str | None] | None:
     """`other_format` of a file that should be JSON: None for one that begins as JSON or a comment does, or is empty."""
     begin = data[:BEGINNING].removeprefix(b"\xef\xbb\xbf").lstrip()
-    return None if not begin or begin[:1] in b"{[/" else other_format(data)
+    if not begin or begin[:1] in b"{[/":
+        return None
+    if begin[:1] == b"\x08" and b"\0" < begin[1:2] <= _NEWEST_ONNX:
+        return "bytes, as those of an ONNX model", "dmlpy onnx check checks it and dmlpy onnx run runs it, whatever its name"
+    return other_format(data)
 
 
 def other_format(data: bytes, least: int = 0) -> tuple[str, str | None] | None:

@@ -175,6 +175,15 @@ def test_formats_that_are_none(files: dict[str, Path], arguments: list[str], mes
     assert message in " ".join(err.replace("│", " ").split())
 
 
+def test_json_has_the_spelling_of_files(tmp_path: Path) -> None:
+    path = tmp_path / "model.json"
+    path.write_text(json.dumps(put(rnn_model(), "dispatchables/rnn/desc/WeightTensor/Sizes", [1, 1, 4, 97])))
+    problems = json.loads(check(path, "--json")[1])["files"][0]["problems"]
+    texts = [text for item in problems for text in (item["expected"], *item["why"], item["remedy"] or "")]
+    assert any("WeightTensor" in text for text in texts)
+    assert not [text for text in texts if "_tensor" in text]
+
+
 def test_json_has_two_spellings(files: dict[str, Path]) -> None:
     assert check("--json", files["wrong"]) == check("--format", "json", files["wrong"])
 

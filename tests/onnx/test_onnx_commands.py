@@ -4,27 +4,17 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import onnx
 import pytest
-import typer.testing
 from onnx import ModelProto, numpy_helper
 from onnx.helper import make_node
 
 import dmlpy as dml
-from dmlpy.cli.main import app
+from tests.support.commands import dmlpy
 from tests.support.graphs.flatbuffer_writer import dump_of, write
 from tests.support.onnx.models import model
-
-
-def dmlpy(*arguments: Any) -> tuple[int, str, str]:
-    """Exit status, stdout and stderr of one command."""
-    result = typer.testing.CliRunner().invoke(app, [str(argument) for argument in arguments])
-    if result.exception is not None and not isinstance(result.exception, SystemExit):
-        raise result.exception
-    return result.exit_code, result.stdout, result.stderr
 
 
 def written(folder: Path, built: ModelProto, name: str = "net.onnx") -> Path:
@@ -121,7 +111,54 @@ def test_what_is_wrong_has_a_status(tmp_path: Path) -> None:
     assert "batch=1" in dmlpy("onnx", "check", written(tmp_path, good()), "--size", "n")[2]
     assert "--like is" in dmlpy("onnx", "check", broken, "--like", "tvm")[2]
     assert "--format is" in dmlpy("onnx", "check", broken, "--format", "xml")[2]
-    assert "did you mean n" in dmlpy("onnx", "check", written(tmp_path, good()), "--size", "N=1")[1]
+
+
+ARGUMENTS = {
+    "--size N is neither a symbol nor an input, expected one of [n, x]": ["onnx check", "onnx run", ["--size", "N=1"]],
+    "--size x is 3, expected the sizes of the input": ["onnx check", "onnx run", ["--size", "x=3"]],
+    "--size x is [2, 4], expected sizes that the input has": ["onnx check", "onnx run", ["--size", "x=2,4"]],
+    "--input y is no input of the model, expected one of [x]": ["onnx run", ["--input", "y=x.npy"]],
+    "--input x is of sizes [2], expected float32 [n, 3]": ["onnx run", ["--input", "x=x.npy"]],
+    "remedy: --input x=FILE.npy": ["onnx run", []],
+    "--binding_shape x is [2, 4], expected sizes of float32 [n, 3]": ["run", ["-b", "x:2,4"]],
+    "--binding_shape out/y is [4, 3], expected sizes of float32 [2, 3]": ["run", ["-b", "x:2,3", "-b", "out/y:4,3"]],
+}
+"""What wrong options are told, with the commands that take them: all end with 2."""
+
+
+@pytest.mark.parametrize("told", ARGUMENTS)
+def test_options_that_do_not_fit_the_model_are_wrong_arguments(told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    np.save("x.npy", np.ones(2, np.float32))
+    path = written(tmp_path, good())
+    *commands, options = ARGUMENTS[told]
+    for command in commands:
+        device = [] if command == "onnx check" else ["--device", "numpy"]
+        status, out, err = dmlpy(*command.split(), path, *device, *options)
+        assert (status, told in out + err) == (2, True), (command, out, err)
+
+
+@pytest.mark.parametrize("command", ["check", "run", "export"])
+def test_models_and_graphs_are_read_from_standard_input(command: str, tmp_path: Path) -> None:
+    np.save(tmp_path / "x.npy", np.ones((1, 3), np.float32))
+    graph = dml.GraphBuilder()
+    x = graph.input("x", dml.TensorDesc(data_type="FLOAT32", sizes=[2]))
+    graph.output("y", graph.add(dml.ActivationReluDesc, "relu", input_tensor=x))
+    given = graph.build().to_json().encode() if command == "export" else good().SerializeToString()
+    target = tmp_path / "made.onnx"
+    options = {"check": [], "run": ["--input", f"x={tmp_path / 'x.npy'}", "--device", "numpy"], "export": ["--output", target]}[command]
+    status, out, err = dmlpy("onnx", command, "-", *options, stdin=given)
+    told = {"check": "1: 1 on DirectML", "run": "out/y: float32 [1, 3]", "export": f"{target}: 1 nodes of ONNX for 1 of the graph"}
+    assert (status, told[command] in out) == (0, True), (out, err)
+    assert dmlpy("onnx", command, "-", *options, stdin=b"\1\2\3")[0] == 1
+    if command == "export":
+        status, _, err = dmlpy("onnx", "export", "-", stdin=given)
+        assert (status, "give --output MODEL.onnx" in err) == (2, True)
+
+
+def test_other_commands_name_those_of_onnx_models(tmp_path: Path) -> None:
+    status, out, _ = dmlpy("check", "-", stdin=good().SerializeToString())
+    assert (status, "dmlpy onnx check checks it" in out) == (1, True)
 
 
 def test_dmlpy_check_takes_onnx_models(tmp_path: Path) -> None:
@@ -182,8 +219,6 @@ def test_names_do_not_control_the_terminal(place: str, like: str, tmp_path: Path
 @pytest.mark.parametrize(
     ("given", "text", "expected"),
     [
-        (["--input", "y=x.npy"], "no input of the model", 1),
-        ([], "remedy: --input x=FILE.npy", 1),
         (["--input", "x=absent.npy"], "absent.npy", 2),
     ],
 )
