@@ -82,33 +82,34 @@ def read_bytes(path: Path) -> bytes:
             raise _refuse(path, "file.unreadable", size, "a file")
         if size > MAX_BYTES:
             _refuse_foreign(_beginning(path), path)
-            raise _refuse_size(path, f"{size} bytes")
+            raise _refuse_size(path, f"{size} bytes", MAX_BYTES)
         return files.read(path, MAX_BYTES)
     except OSError as error:
         raise _refuse(path, "file.unreadable", f"unreadable: {error.strerror or error}", "a file") from None
 
 
-def read_stream(stream: BinaryIO, path: Path, most: int = MAX_BYTES) -> bytes:
+def read_stream(stream: BinaryIO, path: Path, most: int | None = None) -> bytes:
     """Reads a stream to its end.
 
     Args:
         stream: the stream.
         path: what stands for it in messages.
-        most: the most bytes that it may have.
+        most: the most bytes that it may have; None for those of a file.
 
     Raises:
         ModelError: it is too long, or cannot be read.
     """
+    allowed = MAX_BYTES if most is None else most
     try:
-        data = stream.read(most + 1)
+        data = stream.read(allowed + 1)
     except (OSError, ValueError) as error:  # a closed stream is a ValueError
         raise _refuse(path, "file.unreadable", f"unreadable: {getattr(error, 'strerror', None) or error}", "a stream of bytes") from None
-    if len(data) > most:
-        raise _refuse_size(path, "longer", most)
+    if len(data) > allowed:
+        raise _refuse_size(path, "longer", allowed)
     return data
 
 
-def _refuse_size(path: Path, found: str, most: int = MAX_BYTES) -> ModelError:
+def _refuse_size(path: Path, found: str, most: int) -> ModelError:
     remedy = "put large data into separate files (sourcePath)" if most == MAX_BYTES else None
     return _refuse(path, "file.size", found, f"at most {most} bytes", remedy=remedy)
 

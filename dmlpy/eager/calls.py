@@ -10,13 +10,13 @@ import numpy as np
 from dmlpy.compiler import compile as compile_desc
 from dmlpy.description.arrays import dlpack_device, layout_of
 from dmlpy.description.enums import DataType
-from dmlpy.description.foreign_names import member_remedy
 from dmlpy.description.tensors import TensorDesc
 from dmlpy.devices import device as find_device
 from dmlpy.devices.memory.reserve import Reserve
 from dmlpy.eager.runs import Operand, Prepared, prepare_call
-from dmlpy.messages.naming import c_member, did_you_mean, plural
+from dmlpy.messages.naming import c_member, plural
 from dmlpy.messages.problems import DescError, Problem
+from dmlpy.x.arguments import OperatorArguments
 from dmlpy.x.calls import call, is_number
 from dmlpy.x.desc_cache import UncacheableError, value_token
 from dmlpy.x.policies import TensorPolicy, tensor_policy
@@ -35,14 +35,10 @@ _MOST_PREPARED = 128
 _MOST_ATTRIBUTES = 4
 """The attributes that a message names."""
 
-_REMEDIES = {
-    "out": "leave it out: results are new arrays; dml.compile(desc, device).bind(inputs, outputs) writes into given ones",
-    "dtype": "cast the operands: results have their type",
-    "keepdims": "leave it out: reduced axes are kept, with size 1",
-    "keepdim": "leave it out: reduced axes are kept, with size 1",
-    "stream": "leave it out: it is the current stream of the GPU",
-}
-"""Remedies for arguments of other libraries' functions, where an operator has nothing like them."""
+_ARGUMENTS = OperatorArguments(
+    out="leave it out: results are new arrays; dml.compile(desc, device).bind(inputs, outputs) writes into given ones",
+    stream="leave it out: it is the current stream of the GPU",
+)
 
 _prepared: dict[Hashable, Prepared] = {}
 """Prepared calls by operator, device, layouts and attributes, the oldest first."""
@@ -147,9 +143,8 @@ class EagerOperator:
         """The problem of an argument that no member has, with those that the function has."""
         if problem.code != "field.unknown":
             return problem
-        names = self._parameters()
-        remedy = member_remedy(problem.field, names) or _REMEDIES.get(problem.field) or did_you_mean(problem.field, names) or problem.remedy
-        return replace(problem, found="not an argument of this function", expected=f"one of {', '.join(names)}", remedy=remedy)
+        own = _ARGUMENTS.problem(problem.field, self._parameters())
+        return own if own.remedy else replace(own, remedy=problem.remedy)
 
 
 def _keep(key: Hashable, found: Prepared) -> None:

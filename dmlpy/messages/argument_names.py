@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from functools import wraps
-from inspect import signature
+from inspect import unwrap
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from dmlpy.messages.naming import did_you_mean
 from dmlpy.messages.problems import DescError, Problem
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
 MakeT = TypeVar("MakeT", bound="Callable[..., Any]")
 
@@ -23,29 +23,45 @@ class ArgumentNames:
         meant: the arguments that a name may mean; the first one that a function has is proposed.
         remedies: the remedies for names that mean no argument.
         prefix: what precedes the name of a function in messages.
+        place: gives what follows it, such as the caller's line.
     """
 
-    def __init__(self, of: str, meant: Mapping[str, tuple[str, ...]], remedies: Mapping[str, str], prefix: str = "") -> None:
+    def __init__(
+        self,
+        of: str,
+        meant: Mapping[str, tuple[str, ...]],
+        remedies: Mapping[str, str],
+        prefix: str = "",
+        place: Callable[[], str] = str,
+    ) -> None:
         self._of = of
         self._meant = meant
         self._remedies = remedies
         self._prefix = prefix
+        self._place = place
 
     def refuse_others(self, make: MakeT) -> MakeT:
         """Makes a function, or a constructor, raise DescError for arguments that it does not have; its signature stays."""
-        known = tuple(name for name in signature(make).parameters if name != "self")
+        code = unwrap(make).__code__
+        known = tuple(name for name in code.co_varnames[: code.co_argcount + code.co_kwonlyargcount] if name != "self")
         accepted = frozenset((*known, "self"))
         subject = self._prefix + make.__qualname__.removesuffix(".__init__")
 
         @wraps(make)
         def made(*args: Any, **kwargs: Any) -> Any:
             if not accepted.issuperset(kwargs):
-                raise DescError(subject, [self._problem(name, known) for name in kwargs if name not in accepted])
+                place = " ".join(filter(None, (subject, self._place())))
+                raise DescError(place, [self.problem(name, known) for name in kwargs if name not in accepted])
             return make(*args, **kwargs)
 
         return cast("MakeT", made)
 
-    def _problem(self, name: str, known: tuple[str, ...]) -> Problem:
+    def problem(self, name: str, known: Sequence[str]) -> Problem:
+        """The problem of an argument that a function of these arguments does not have."""
+        expected = f"one of {', '.join(known)}" if known else "no argument"
+        return Problem("field.unknown", name, f"not an argument of this {self._of}", expected, (), self.remedy(name, known))
+
+    def remedy(self, name: str, known: Sequence[str]) -> str | None:
+        """The remedy for an argument that a function of these arguments does not have."""
         meant = next((f"did you mean {argument}?" for argument in self._meant.get(name, ()) if argument in known), None)
-        remedy = meant or self._remedies.get(name) or did_you_mean(name, known)
-        return Problem("field.unknown", name, f"not an argument of this {self._of}", f"one of {', '.join(known)}", (), remedy)
+        return meant or self._remedies.get(name) or did_you_mean(name, known)

@@ -56,6 +56,8 @@ def nearest(name: str, candidates: Iterable[str]) -> str | None:
     plain = {_plain(spelling): candidate for candidate in compared for spelling in (_IRREGULAR.get(candidate, candidate), candidate)}
     if (tensor := plain.get(f"{_plain(name)}tensor")) is not None:  # as `dmlpy.eager` names it: `a` for `a_tensor`
         return tensor
+    if (operand := plain.get(re.sub("tensor(s?)$", r"\1", _plain(name)))) is not None:  # and the other way round
+        return operand
     found = difflib.get_close_matches(_plain(name), plain, n=1, cutoff=0.6)
     return plain[found[0]] if found else None
 

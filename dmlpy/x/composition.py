@@ -12,6 +12,7 @@ from dmlpy.description.enums import ExecutionFlags
 from dmlpy.graphs.builder import GraphBuilder, Value
 from dmlpy.messages.naming import Count
 from dmlpy.messages.problems import DescError, Problem
+from dmlpy.x.arguments import refuse_others
 from dmlpy.x.producers import ConstantProducer, InputProducer, OperatorProducer, Producer, TensorOperand, TensorRef
 from dmlpy.x.source_locations import caller_location
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     Outputs: TypeAlias = TensorOperand | Sequence[TensorOperand | None] | Mapping[str, TensorOperand]
 
 
+@refuse_others
 def graph(outputs: Outputs, name: str | None = None, *, inputs: Sequence[TensorOperand] | None = None) -> Graph:
     """The graph that gives expressions: nodes that no output needs are left out, and optional outputs that nothing reads are null.
 
@@ -70,6 +72,7 @@ def graph(outputs: Outputs, name: str | None = None, *, inputs: Sequence[TensorO
     return builder.build()
 
 
+@refuse_others
 def compile(
     outputs: Outputs,
     device: Device | str | None = None,

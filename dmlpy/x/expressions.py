@@ -16,6 +16,7 @@ from dmlpy.messages.foreign_members import foreign_members
 from dmlpy.messages.naming import listed
 from dmlpy.messages.problems import DescError, Problem
 from dmlpy.x import calls, composition
+from dmlpy.x.arguments import refuse_others
 from dmlpy.x.policies import current_policy
 from dmlpy.x.producers import TensorOperand, TensorRef
 from dmlpy.x.source_locations import caller_location
@@ -214,6 +215,7 @@ class Expression(views.TensorViews, TensorOperand):
         return self._of(one("ELEMENT_WISE_IDENTITY", input_tensor=self, scale_bias={"Scale": scale, "Bias": bias}))
 
 
+@refuse_others
 def input(
     name: str,
     tensor: TensorDesc | Sequence[int],
@@ -245,6 +247,7 @@ def input(
     return Expression(calls.input_ref(name, tensor))
 
 
+@refuse_others
 def constant(array: Array) -> Expression:
     """An array that the graph holds: a constant node, which needs feature level 6_2.
 
@@ -254,7 +257,10 @@ def constant(array: Array) -> Expression:
     Raises:
         DescError: no array, or of another type.
     """
-    return Expression(calls.ref_of(array))
+    try:
+        return Expression(calls.ref_of(array))
+    except DescError as error:
+        raise DescError(f"constant {caller_location()}", [problem.under("array") for problem in error.problems]) from None
 
 
 def operator(kind: type[OperatorDesc] | OperatorDesc, /, **members: Any) -> tuple[Any, ...]:

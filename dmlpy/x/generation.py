@@ -97,6 +97,7 @@ def _imports(body: str, *, stub: bool = False) -> Iterator[str]:
         "numpy": find_used(["bool_", "dtype", "floating", "generic", "integer", "number"]),
         "dmlpy.description.enums": find_used(sorted(kinds)),
         "dmlpy.description.value_structs": find_used(["ScaleBias", "Size2D"]),
+        "dmlpy.x.arguments": find_used(["refuse_others"]),
         "dmlpy.x.expressions": find_used(["Array", "Expression", "one", "several"]),
     }
     if stub:
@@ -120,6 +121,7 @@ def _function(kind: type[OperatorDesc]) -> Iterator[str]:
         yield from _named_tuple(kind)
     operands, others = parameters(kind)
     returned = tuple_name(kind) if is_several(kind) else "tuple[Expression, ...]" if kind.outputs()[0].listed else "Expression"
+    yield "@refuse_others"
     yield f"def {function_name(kind)}("
     yield from (_declaration(parameter) for parameter in operands)
     if others:

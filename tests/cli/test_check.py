@@ -81,8 +81,8 @@ def test_check_for_programs(tmp_path: Path) -> None:
         "found": "2",
         "expected": "input_size = 1",
         "why": [
-            "weight_tensor is [1, num_directions, hidden_size, input_size]",
-            "input_size = 1: held by input_tensor.sizes[3]",
+            "WeightTensor is [1, num_directions, hidden_size, input_size]",
+            "input_size = 1: held by InputTensor.Sizes[3]",
         ],
         "remedy": None,
         "line": 1,

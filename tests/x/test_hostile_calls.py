@@ -42,7 +42,7 @@ VALUES: list[Any] = [
 ]
 
 
-OF_SIGNATURES = re.compile(r"(missing|takes|unexpected).* argument|values for argument")
+OF_SIGNATURES = re.compile(r"(missing|takes).* argument|values for argument")
 """Python's message for calls that do not fit a function's signature."""
 
 

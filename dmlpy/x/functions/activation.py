@@ -8,10 +8,12 @@ from typing import Any
 
 from numpy import floating
 
+from dmlpy.x.arguments import refuse_others
 from dmlpy.x.expressions import Array, Expression, one
 
 
 
+@refuse_others
 def activation_celu(
     input: Expression | Array,
     *,
@@ -40,6 +42,7 @@ def activation_celu(
     )
 
 
+@refuse_others
 def activation_elu(
     input: Expression | Array,
     *,
@@ -68,6 +71,7 @@ def activation_elu(
     )
 
 
+@refuse_others
 def activation_gelu(
     input: Expression | Array,
 ) -> Expression:
@@ -92,6 +96,7 @@ def activation_gelu(
     )
 
 
+@refuse_others
 def activation_hardmax(
     input: Expression | Array,
 ) -> Expression:
@@ -116,6 +121,7 @@ def activation_hardmax(
     )
 
 
+@refuse_others
 def activation_hardmax1(
     input: Expression | Array,
     *,
@@ -145,6 +151,7 @@ def activation_hardmax1(
     )
 
 
+@refuse_others
 def activation_hard_sigmoid(
     input: Expression | Array,
     *,
@@ -176,6 +183,7 @@ def activation_hard_sigmoid(
     )
 
 
+@refuse_others
 def activation_hard_swish(
     input: Expression | Array,
     *,
@@ -207,6 +215,7 @@ def activation_hard_swish(
     )
 
 
+@refuse_others
 def activation_identity(
     input: Expression | Array,
 ) -> Expression:
@@ -231,6 +240,7 @@ def activation_identity(
     )
 
 
+@refuse_others
 def activation_leaky_relu(
     input: Expression | Array,
     *,
@@ -259,6 +269,7 @@ def activation_leaky_relu(
     )
 
 
+@refuse_others
 def activation_linear(
     input: Expression | Array,
     *,
@@ -290,6 +301,7 @@ def activation_linear(
     )
 
 
+@refuse_others
 def activation_log_softmax(
     input: Expression | Array,
 ) -> Expression:
@@ -314,6 +326,7 @@ def activation_log_softmax(
     )
 
 
+@refuse_others
 def activation_log_softmax1(
     input: Expression | Array,
     *,
@@ -343,6 +356,7 @@ def activation_log_softmax1(
     )
 
 
+@refuse_others
 def activation_parameterized_relu(
     input: Expression | Array | float,
     slope: Expression | Array | float,
@@ -373,6 +387,7 @@ def activation_parameterized_relu(
     )
 
 
+@refuse_others
 def activation_parametric_softplus(
     input: Expression | Array,
     *,
@@ -404,6 +419,7 @@ def activation_parametric_softplus(
     )
 
 
+@refuse_others
 def activation_relu(
     input: Expression | Array,
 ) -> Expression:
@@ -428,6 +444,7 @@ def activation_relu(
     )
 
 
+@refuse_others
 def activation_relu_grad(
     input: Expression | Array | float,
     input_gradient: Expression | Array | float,
@@ -455,6 +472,7 @@ def activation_relu_grad(
     )
 
 
+@refuse_others
 def activation_scaled_elu(
     input: Expression | Array,
     *,
@@ -486,6 +504,7 @@ def activation_scaled_elu(
     )
 
 
+@refuse_others
 def activation_scaled_tanh(
     input: Expression | Array,
     *,
@@ -517,6 +536,7 @@ def activation_scaled_tanh(
     )
 
 
+@refuse_others
 def activation_shrink(
     input: Expression | Array,
     *,
@@ -551,6 +571,7 @@ def activation_shrink(
     )
 
 
+@refuse_others
 def activation_sigmoid(
     input: Expression | Array,
 ) -> Expression:
@@ -575,6 +596,7 @@ def activation_sigmoid(
     )
 
 
+@refuse_others
 def activation_softmax(
     input: Expression | Array,
 ) -> Expression:
@@ -599,6 +621,7 @@ def activation_softmax(
     )
 
 
+@refuse_others
 def activation_softmax1(
     input: Expression | Array,
     *,
@@ -628,6 +651,7 @@ def activation_softmax1(
     )
 
 
+@refuse_others
 def activation_softplus(
     input: Expression | Array,
     *,
@@ -656,6 +680,7 @@ def activation_softplus(
     )
 
 
+@refuse_others
 def activation_softsign(
     input: Expression | Array,
 ) -> Expression:
@@ -683,6 +708,7 @@ def activation_softsign(
     )
 
 
+@refuse_others
 def activation_swish(
     input: Expression | Array,
     *,
@@ -711,6 +737,7 @@ def activation_swish(
     )
 
 
+@refuse_others
 def activation_tanh(
     input: Expression | Array,
 ) -> Expression:
@@ -735,6 +762,7 @@ def activation_tanh(
     )
 
 
+@refuse_others
 def activation_thresholded_relu(
     input: Expression | Array,
     *,

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from numpy import dtype, floating, generic, integer
 
 from dmlpy.description.enums import DataType, MultiheadAttentionMaskType
+from dmlpy.x.arguments import refuse_others
 from dmlpy.x.expressions import Array, Expression, several
 
 
@@ -23,6 +24,7 @@ class MultiheadAttentionOutputs(NamedTuple):
     """The values as they were used, past ones first. If absent, they are not stored."""
 
 
+@refuse_others
 def multihead_attention(
     query: Expression | Array | None = None,
     key: Expression | Array | None = None,
@@ -139,6 +141,7 @@ class MultiheadAttention1Outputs(NamedTuple):
     """The values as they were used, past ones first. If absent, they are not stored."""
 
 
+@refuse_others
 def multihead_attention1(
     query: Expression | Array | None = None,
     key: Expression | Array | None = None,

@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, Any
 from numpy import integer
 
 from dmlpy.description.enums import ConvolutionDirection, ConvolutionMode
+from dmlpy.x.arguments import refuse_others
 from dmlpy.x.expressions import Array, Expression, one
 
 if TYPE_CHECKING:
     from dmlpy.description.descs import FusableDesc
 
 
+@refuse_others
 def convolution(
     input: Expression | Array,
     filter: Expression | Array,

@@ -10,12 +10,14 @@ from numpy import dtype, floating, generic, number
 
 from dmlpy.description.enums import DataType, IsInfinityMode, RoundingMode
 from dmlpy.description.value_structs import ScaleBias
+from dmlpy.x.arguments import refuse_others
 from dmlpy.x.expressions import Array, Expression, one
 
 if TYPE_CHECKING:
     from dmlpy.operators.activation import ActivationDesc
 
 
+@refuse_others
 def abs(
     input: Expression | Array,
     *,
@@ -48,6 +50,7 @@ def abs(
     )
 
 
+@refuse_others
 def acos(
     input: Expression | Array,
     *,
@@ -78,6 +81,7 @@ def acos(
     )
 
 
+@refuse_others
 def acosh(
     input: Expression | Array,
     *,
@@ -108,6 +112,7 @@ def acosh(
     )
 
 
+@refuse_others
 def add(
     a: Expression | Array | float,
     b: Expression | Array | float,
@@ -135,6 +140,7 @@ def add(
     )
 
 
+@refuse_others
 def add1(
     a: Expression | Array | float,
     b: Expression | Array | float,
@@ -167,6 +173,7 @@ def add1(
     )
 
 
+@refuse_others
 def asin(
     input: Expression | Array,
     *,
@@ -197,6 +204,7 @@ def asin(
     )
 
 
+@refuse_others
 def asinh(
     input: Expression | Array,
     *,
@@ -227,6 +235,7 @@ def asinh(
     )
 
 
+@refuse_others
 def atan(
     input: Expression | Array,
     *,
@@ -257,6 +266,7 @@ def atan(
     )
 
 
+@refuse_others
 def atanh(
     input: Expression | Array,
     *,
@@ -287,6 +297,7 @@ def atanh(
     )
 
 
+@refuse_others
 def atan_yx(
     a: Expression | Array | float,
     b: Expression | Array | float,
@@ -316,6 +327,7 @@ def atan_yx(
     )
 
 
+@refuse_others
 def bit_and(
     a: Expression | Array | float,
     b: Expression | Array | float,
@@ -345,6 +357,7 @@ def bit_and(
     )
 
 
+@refuse_others
 def bit_count(
     input: Expression | Array,
     *,
@@ -375,6 +388,7 @@ def bit_count(
     )
 
 
+@refuse_others
 def bit_not(
     input: Expression | Array,
 ) -> Expression:
@@ -401,6 +415,7 @@ def bit_not(
     )
 
 
+@refuse_others
 def bit_or(
     a: Expression | Array | float,
     b: Expression | Array | float,
@@ -430,6 +445,7 @@ def bit_or(
     )
 
 
+@refuse_others
 def bit_shift_left(
     a: Expression | Array | float,
     b: Expression | Array | float,
@@ -460,6 +476,7 @@ def bit_shift_left(
     )
 
 
+@refuse_others
 def bit_shift_right(
     a: Expression | Array | float,
     b: Expression | Array | float,
@@ -490,6 +507,7 @@ def bit_shift_right(
     )
 
 
+@refuse_others
 def bit_xor(
     a: Expression | Array | float,
     b: Expression | Array | float,
@@ -519,6 +537,7 @@ def bit_xor(
     )
 
 
+@refuse_others
 def ceil(
     input: Expression | Array,
     *,
@@ -549,6 +568,7 @@ def ceil(
     )
 
 
+@refuse_others
 def clip(
     input: Expression | Array,
     *,
@@ -588,6 +608,7 @@ def clip(
     )
 
 
+@refuse_others
 def clip1(
     input: Expression | Array,
     *,
@@ -631,6 +652,7 @@ def clip1(
     )
 
 
+@refuse_others
 def clip_grad(
     input: Expression | Array | float,
     input_gradient: Expression | Array | float,
@@ -665,6 +687,7 @@ def clip_grad(
     )
 
 
+@refuse_others
 def clip_grad1(
     input: Expression | Array | float,
     input_gradient: Expression | Array | float,
@@ -703,6 +726,7 @@ def clip_grad1(
     )
 
 
+@refuse_others
 def constant_pow(
     input: Expression | Array,
     *,
@@ -738,6 +762,7 @@ def constant_pow(
     )
 
 
+@refuse_others
 def cos(
     input: Expression | Array,
     *,
@@ -768,6 +793,7 @@ def cos(
     )
 
 
+@refuse_others
 def cosh(
     input: Expression | Array,
     *,
@@ -798,6 +824,7 @@ def cosh(
     )
 
 
+@refuse_others
 def difference_square(
     a: Expression | Array | float,
     b: Expression | Array | float,
@@ -825,6 +852,7 @@ def difference_square(
     )
 
 
+@refuse_others
 def divide(
     a: Expression | Array | float,
     b: Expression | Array | float,
@@ -854,6 +882,7 @@ def divide(
     )
 
 
+@refuse_others
 def erf(
     input: Expression | Array,
     *,
@@ -884,6 +913,7 @@ def erf(
     )
 
 
+@refuse_others
 def exp(
     input: Expression | Array,
     *,
@@ -914,6 +944,7 @@ def exp(
     )
 
 
+@refuse_others
 def floor(
     input: Expression | Array,
     *,
@@ -944,6 +975,7 @@ def floor(
     )
 
 
+@refuse_others
 def identity(
     input: Expression | Array,
     *,
@@ -976,6 +1008,7 @@ def identity(
     )
 
 
+@refuse_others
 def if_(
     condition: Expression | Array | float,
     a: Expression | Array | float,
@@ -1006,6 +1039,7 @@ def if_(
     )
 
 
+@refuse_others
 def is_infinity(
     input: Expression | Array,
     *,
@@ -1034,6 +1068,7 @@ def is_infinity(
     )
 
 
+@refuse_others
 def is_nan(
     input: Expression | Array,
     *,
@@ -1062,6 +1097,7 @@ def is_nan(
     )
 
 
+@refuse_others
 def log(
     input: Expression | Array,
     *,
@@ -1092,6 +1128,7 @@ def log(
     )
 
 
+@refuse_others
 def logical_and(
     a: Expression | Array | float,
     b: Expression | Array | float,
@@ -1121,6 +1158,7 @@ def logical_and(
     )
 
 
+@refuse_others
 def logical_equals(
     a: Expression | Array | float,
     b: Expression | Array | float,
@@ -1152,6 +1190,7 @@ def logical_equals(
     )
 
 
+@refuse_others
 def logical_greater_than(
     a: Expression | Array | float,
     b: Expression | Array | float,
@@ -1183,6 +1222,7 @@ def logical_greater_than(
     )
 
 
+@refuse_others
 def logical_greater_than_or_equal(
     a: Expression | Array | float,
     b: Expression | Array | float,
@@ -1214,6 +1254,7 @@ def logical_greater_than_or_equal(
     )
 
 
+@refuse_others
 def logical_less_than(
     a: Expression | Array | float,
     b: Expression | Array | float,
@@ -1245,6 +1286,7 @@ def logical_less_than(
     )
 
 
+@refuse_others
 def logical_less_than_or_equal(
     a: Expression | Array | float,
     b: Expression | Array | float,
@@ -1276,6 +1318,7 @@ def logical_less_than_or_equal(
     )
 
 
+@refuse_others
 def logical_not(
     input: Expression | Array,
 ) -> Expression:
@@ -1300,6 +1343,7 @@ def logical_not(
     )
 
 
+@refuse_others
 def logical_or(
     a: Expression | Array | float,
     b: Expression | Array | float,
@@ -1329,6 +1373,7 @@ def logical_or(
     )
 
 
+@refuse_others
 def logical_xor(
     a: Expression | Array | float,
     b: Expression | Array | float,
@@ -1358,6 +1403,7 @@ def logical_xor(
     )
 
 
+@refuse_others
 def max(
     a: Expression | Array | float,
     b: Expression | Array | float,
@@ -1385,6 +1431,7 @@ def max(
     )
 
 
+@refuse_others
 def mean(
     a: Expression | Array | float,
     b: Expression | Array | float,
@@ -1414,6 +1461,7 @@ def mean(
     )
 
 
+@refuse_others
 def min(
     a: Expression | Array | float,
     b: Expression | Array | float,
@@ -1441,6 +1489,7 @@ def min(
     )
 
 
+@refuse_others
 def modulus_floor(
     a: Expression | Array | float,
     b: Expression | Array | float,
@@ -1470,6 +1519,7 @@ def modulus_floor(
     )
 
 
+@refuse_others
 def modulus_truncate(
     a: Expression | Array | float,
     b: Expression | Array | float,
@@ -1499,6 +1549,7 @@ def modulus_truncate(
     )
 
 
+@refuse_others
 def multiply(
     a: Expression | Array | float,
     b: Expression | Array | float,
@@ -1526,6 +1577,7 @@ def multiply(
     )
 
 
+@refuse_others
 def negate(
     input: Expression | Array,
 ) -> Expression:
@@ -1552,6 +1604,7 @@ def negate(
     )
 
 
+@refuse_others
 def pow(
     input: Expression | Array | float,
     exponent: Expression | Array | float,
@@ -1590,6 +1643,7 @@ def pow(
     )
 
 
+@refuse_others
 def recip(
     input: Expression | Array,
     *,
@@ -1620,6 +1674,7 @@ def recip(
     )
 
 
+@refuse_others
 def round(
     input: Expression | Array,
     *,
@@ -1651,6 +1706,7 @@ def round(
     )
 
 
+@refuse_others
 def sign(
     input: Expression | Array,
 ) -> Expression:
@@ -1677,6 +1733,7 @@ def sign(
     )
 
 
+@refuse_others
 def sin(
     input: Expression | Array,
     *,
@@ -1707,6 +1764,7 @@ def sin(
     )
 
 
+@refuse_others
 def sinh(
     input: Expression | Array,
     *,
@@ -1737,6 +1795,7 @@ def sinh(
     )
 
 
+@refuse_others
 def sqrt(
     input: Expression | Array,
     *,
@@ -1767,6 +1826,7 @@ def sqrt(
     )
 
 
+@refuse_others
 def subtract(
     a: Expression | Array | float,
     b: Expression | Array | float,
@@ -1794,6 +1854,7 @@ def subtract(
     )
 
 
+@refuse_others
 def tan(
     input: Expression | Array,
     *,
@@ -1824,6 +1885,7 @@ def tan(
     )
 
 
+@refuse_others
 def tanh(
     input: Expression | Array,
     *,
@@ -1854,6 +1916,7 @@ def tanh(
     )
 
 
+@refuse_others
 def threshold(
     input: Expression | Array,
     *,

@@ -9,10 +9,12 @@ from typing import Any, NamedTuple
 from numpy import dtype, floating, generic, integer, number
 
 from dmlpy.description.enums import DataType, RandomGeneratorType
+from dmlpy.x.arguments import refuse_others
 from dmlpy.x.expressions import Array, Expression, one, several
 
 
 
+@refuse_others
 def diagonal_matrix(
     *,
     offset: int | integer[Any] = 0,
@@ -49,6 +51,7 @@ def diagonal_matrix(
     )
 
 
+@refuse_others
 def diagonal_matrix1(
     input: Expression | Array | None = None,
     *,
@@ -93,6 +96,7 @@ def diagonal_matrix1(
     )
 
 
+@refuse_others
 def fill_value_constant(
     *,
     value_data_type: DataType | str | int | dtype[Any] | type[generic],
@@ -124,6 +128,7 @@ def fill_value_constant(
     )
 
 
+@refuse_others
 def fill_value_sequence(
     *,
     value_data_type: DataType | str | int | dtype[Any] | type[generic],
@@ -170,6 +175,7 @@ class RandomGeneratorOutputs(NamedTuple):
     """The state after the last block that was used."""
 
 
+@refuse_others
 def random_generator(
     input_state: Expression | Array,
     *,

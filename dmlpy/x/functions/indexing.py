@@ -7,10 +7,12 @@ from typing import Any, NamedTuple
 
 from numpy import integer
 
+from dmlpy.x.arguments import refuse_others
 from dmlpy.x.expressions import Array, Expression, one, several
 
 
 
+@refuse_others
 def gather(
     input: Expression | Array,
     indices: Expression | Array,
@@ -50,6 +52,7 @@ def gather(
     )
 
 
+@refuse_others
 def gather_elements(
     input: Expression | Array,
     indices: Expression | Array,
@@ -85,6 +88,7 @@ def gather_elements(
     )
 
 
+@refuse_others
 def gather_nd(
     input: Expression | Array,
     indices: Expression | Array,
@@ -126,6 +130,7 @@ def gather_nd(
     )
 
 
+@refuse_others
 def gather_nd1(
     input: Expression | Array,
     indices: Expression | Array,
@@ -182,6 +187,7 @@ class NonzeroCoordinatesOutputs(NamedTuple):
     """
 
 
+@refuse_others
 def nonzero_coordinates(
     input: Expression | Array,
 ) -> NonzeroCoordinatesOutputs:
@@ -213,6 +219,7 @@ def nonzero_coordinates(
     ))
 
 
+@refuse_others
 def one_hot(
     indices: Expression | Array,
     values: Expression | Array,
@@ -253,6 +260,7 @@ def one_hot(
     )
 
 
+@refuse_others
 def scatter(
     input: Expression | Array,
     indices: Expression | Array,
@@ -293,6 +301,7 @@ def scatter(
     )
 
 
+@refuse_others
 def scatter_nd(
     input: Expression | Array,
     indices: Expression | Array,

@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Any
 from numpy import floating
 
 from dmlpy.description.enums import MatrixTransform
+from dmlpy.x.arguments import refuse_others
 from dmlpy.x.expressions import Array, Expression, one
 
 if TYPE_CHECKING:
     from dmlpy.description.descs import FusableDesc
 
 
+@refuse_others
 def gemm(
     a: Expression | Array,
     b: Expression | Array,

@@ -9,10 +9,12 @@ from typing import Any
 from numpy import dtype, floating, generic, integer, number
 
 from dmlpy.description.enums import DataType, DepthSpaceOrder, PaddingMode
+from dmlpy.x.arguments import refuse_others
 from dmlpy.x.expressions import Array, Expression, one, several
 
 
 
+@refuse_others
 def cast(
     input: Expression | Array,
     *,
@@ -45,6 +47,7 @@ def cast(
     )
 
 
+@refuse_others
 def depth_to_space(
     input: Expression | Array,
     *,
@@ -75,6 +78,7 @@ def depth_to_space(
     )
 
 
+@refuse_others
 def depth_to_space1(
     input: Expression | Array,
     *,
@@ -107,6 +111,7 @@ def depth_to_space1(
     )
 
 
+@refuse_others
 def fold(
     input: Expression | Array,
     *,
@@ -159,6 +164,7 @@ def fold(
     )
 
 
+@refuse_others
 def join(
     inputs: Sequence[Expression | Array],
     *,
@@ -188,6 +194,7 @@ def join(
     )
 
 
+@refuse_others
 def padding(
     input: Expression | Array,
     *,
@@ -233,6 +240,7 @@ def padding(
     )
 
 
+@refuse_others
 def padding1(
     input: Expression | Array,
     *,
@@ -282,6 +290,7 @@ def padding1(
     )
 
 
+@refuse_others
 def reverse_subsequences(
     input: Expression | Array,
     sequence_lengths: Expression | Array,
@@ -316,6 +325,7 @@ def reverse_subsequences(
     )
 
 
+@refuse_others
 def slice(
     input: Expression | Array,
     *,
@@ -352,6 +362,7 @@ def slice(
     )
 
 
+@refuse_others
 def slice1(
     input: Expression | Array,
     *,
@@ -387,6 +398,7 @@ def slice1(
     )
 
 
+@refuse_others
 def slice_grad(
     input_gradient: Expression | Array,
     *,
@@ -425,6 +437,7 @@ def slice_grad(
     )
 
 
+@refuse_others
 def space_to_depth(
     input: Expression | Array,
     *,
@@ -455,6 +468,7 @@ def space_to_depth(
     )
 
 
+@refuse_others
 def space_to_depth1(
     input: Expression | Array,
     *,
@@ -487,6 +501,7 @@ def space_to_depth1(
     )
 
 
+@refuse_others
 def split(
     input: Expression | Array,
     *,
@@ -521,6 +536,7 @@ def split(
     )
 
 
+@refuse_others
 def tile(
     input: Expression | Array,
     *,
@@ -549,6 +565,7 @@ def tile(
     )
 
 
+@refuse_others
 def unfold(
     input: Expression | Array,
     *,

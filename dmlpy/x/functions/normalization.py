@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from numpy import bool_, floating, integer
 
+from dmlpy.x.arguments import refuse_others
 from dmlpy.x.expressions import Array, Expression, one, several
 
 if TYPE_CHECKING:
     from dmlpy.operators.activation import ActivationDesc
 
 
+@refuse_others
 def batch_normalization(
     input: Expression | Array,
     mean: Expression | Array,
@@ -74,6 +76,7 @@ class BatchNormalizationGradOutputs(NamedTuple):
     """The gradient d_bias of the bias."""
 
 
+@refuse_others
 def batch_normalization_grad(
     input: Expression | Array,
     input_gradient: Expression | Array,
@@ -132,6 +135,7 @@ class BatchNormalizationTrainingOutputs(NamedTuple):
     """The variance of each group of the batch."""
 
 
+@refuse_others
 def batch_normalization_training(
     input: Expression | Array,
     scale: Expression | Array,
@@ -192,6 +196,7 @@ class BatchNormalizationTrainingGradOutputs(NamedTuple):
     """The gradient d_bias of the bias."""
 
 
+@refuse_others
 def batch_normalization_training_grad(
     input: Expression | Array,
     input_gradient: Expression | Array,
@@ -244,6 +249,7 @@ def batch_normalization_training_grad(
     ))
 
 
+@refuse_others
 def local_response_normalization(
     input: Expression | Array,
     *,
@@ -289,6 +295,7 @@ def local_response_normalization(
     )
 
 
+@refuse_others
 def local_response_normalization_grad(
     input: Expression | Array,
     input_gradient: Expression | Array,
@@ -334,6 +341,7 @@ def local_response_normalization_grad(
     )
 
 
+@refuse_others
 def lp_normalization(
     input: Expression | Array,
     *,
@@ -371,6 +379,7 @@ def lp_normalization(
     )
 
 
+@refuse_others
 def mean_variance_normalization(
     input: Expression | Array,
     scale: Expression | Array | None = None,
@@ -418,6 +427,7 @@ def mean_variance_normalization(
     )
 
 
+@refuse_others
 def mean_variance_normalization1(
     input: Expression | Array,
     scale: Expression | Array | None = None,
@@ -467,6 +477,7 @@ def mean_variance_normalization1(
     )
 
 
+@refuse_others
 def mean_variance_normalization2(
     input: Expression | Array,
     scale: Expression | Array | None = None,

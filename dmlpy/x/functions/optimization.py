@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from numpy import floating
 
+from dmlpy.x.arguments import refuse_others
 from dmlpy.x.expressions import Array, Expression, several
 
 
@@ -22,6 +23,7 @@ class AdamOptimizerOutputs(NamedTuple):
     """The running mean V' after the step."""
 
 
+@refuse_others
 def adam_optimizer(
     input_parameters: Expression | Array,
     input_first_moment: Expression | Array,

@@ -10,10 +10,12 @@ from numpy import bool_, dtype, floating, generic, integer
 
 from dmlpy.description.enums import DataType, InterpolationMode, ReduceFunction
 from dmlpy.description.value_structs import Size2D
+from dmlpy.x.arguments import refuse_others
 from dmlpy.x.expressions import Array, Expression, one, several
 
 
 
+@refuse_others
 def average_pooling(
     input: Expression | Array,
     *,
@@ -63,6 +65,7 @@ def average_pooling(
     )
 
 
+@refuse_others
 def average_pooling1(
     input: Expression | Array,
     *,
@@ -114,6 +117,7 @@ def average_pooling1(
     )
 
 
+@refuse_others
 def average_pooling_grad(
     input_gradient: Expression | Array,
     *,
@@ -164,6 +168,7 @@ def average_pooling_grad(
     )
 
 
+@refuse_others
 def lp_pooling(
     input: Expression | Array,
     *,
@@ -210,6 +215,7 @@ def lp_pooling(
     )
 
 
+@refuse_others
 def lp_pooling1(
     input: Expression | Array,
     *,
@@ -260,6 +266,7 @@ def lp_pooling1(
     )
 
 
+@refuse_others
 def max_pooling(
     input: Expression | Array,
     *,
@@ -317,6 +324,7 @@ class MaxPooling1Outputs(NamedTuple):
     """
 
 
+@refuse_others
 def max_pooling1(
     input: Expression | Array,
     *,
@@ -380,6 +388,7 @@ class MaxPooling2Outputs(NamedTuple):
     """
 
 
+@refuse_others
 def max_pooling2(
     input: Expression | Array,
     *,
@@ -436,6 +445,7 @@ def max_pooling2(
     ))
 
 
+@refuse_others
 def max_pooling_grad(
     input: Expression | Array,
     input_gradient: Expression | Array,
@@ -486,6 +496,7 @@ def max_pooling_grad(
     )
 
 
+@refuse_others
 def max_unpooling(
     input: Expression | Array,
     indices: Expression | Array,
@@ -521,6 +532,7 @@ def max_unpooling(
     )
 
 
+@refuse_others
 def roi_align(
     input: Expression | Array,
     roi: Expression | Array,
@@ -588,6 +600,7 @@ def roi_align(
     )
 
 
+@refuse_others
 def roi_align1(
     input: Expression | Array,
     roi: Expression | Array,
@@ -670,6 +683,7 @@ class ROIAlignGradOutputs(NamedTuple):
     """The gradient of the regions."""
 
 
+@refuse_others
 def roi_align_grad(
     input_gradient: Expression | Array,
     roi: Expression | Array,
@@ -750,6 +764,7 @@ def roi_align_grad(
     ))
 
 
+@refuse_others
 def roi_pooling(
     input: Expression | Array,
     roi: Expression | Array,

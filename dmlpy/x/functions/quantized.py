@@ -9,10 +9,12 @@ from typing import Any, NamedTuple
 from numpy import bool_, dtype, generic, integer
 
 from dmlpy.description.enums import DataType, QuantizationType
+from dmlpy.x.arguments import refuse_others
 from dmlpy.x.expressions import Array, Expression, one, several
 
 
 
+@refuse_others
 def convolution_integer(
     input: Expression | Array,
     filter: Expression | Array,
@@ -73,6 +75,7 @@ def convolution_integer(
     )
 
 
+@refuse_others
 def dequantize(
     input: Expression | Array,
     quantizations: Sequence[Expression | Array],
@@ -127,6 +130,7 @@ class DynamicQuantizeLinearOutputs(NamedTuple):
     """The zero point of the integers."""
 
 
+@refuse_others
 def dynamic_quantize_linear(
     input: Expression | Array,
     *,
@@ -169,6 +173,7 @@ def dynamic_quantize_linear(
     ))
 
 
+@refuse_others
 def dequantize_linear(
     input: Expression | Array | float,
     scale: Expression | Array | float,
@@ -203,6 +208,7 @@ def dequantize_linear(
     )
 
 
+@refuse_others
 def quantized_linear_add(
     a: Expression | Array | float,
     a_scale: Expression | Array,
@@ -255,6 +261,7 @@ def quantized_linear_add(
     )
 
 
+@refuse_others
 def quantize_linear(
     input: Expression | Array | float,
     scale: Expression | Array | float,
@@ -297,6 +304,7 @@ def quantize_linear(
     )
 
 
+@refuse_others
 def matrix_multiply_integer(
     a: Expression | Array,
     b: Expression | Array,
@@ -334,6 +342,7 @@ def matrix_multiply_integer(
     )
 
 
+@refuse_others
 def matrix_multiply_integer_to_float(
     a: Expression | Array,
     a_scale: Expression | Array,
@@ -381,6 +390,7 @@ def matrix_multiply_integer_to_float(
     )
 
 
+@refuse_others
 def quantize(
     input: Expression | Array,
     quantizations: Sequence[Expression | Array],
@@ -424,6 +434,7 @@ def quantize(
     )
 
 
+@refuse_others
 def quantized_linear_average_pooling(
     input: Expression | Array,
     input_scale: Expression | Array,
@@ -493,6 +504,7 @@ def quantized_linear_average_pooling(
     )
 
 
+@refuse_others
 def quantized_linear_convolution(
     input: Expression | Array,
     input_scale: Expression | Array,
@@ -573,6 +585,7 @@ def quantized_linear_convolution(
     )
 
 
+@refuse_others
 def quantized_linear_matrix_multiply(
     a: Expression | Array,
     a_scale: Expression | Array,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from numpy import bool_, floating
 
 from dmlpy.description.enums import RecurrentDirection
+from dmlpy.x.arguments import refuse_others
 from dmlpy.x.expressions import Array, Expression, several
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ class GRUOutputs(NamedTuple):
     """The hidden state h after the last step that was processed."""
 
 
+@refuse_others
 def gru(
     input: Expression | Array,
     weight: Expression | Array,
@@ -103,6 +105,7 @@ class LSTMOutputs(NamedTuple):
     """The cell state c after the last step that was processed."""
 
 
+@refuse_others
 def lstm(
     input: Expression | Array,
     weight: Expression | Array,
@@ -195,6 +198,7 @@ class RNNOutputs(NamedTuple):
     """The hidden state h after the last step that was processed."""
 
 
+@refuse_others
 def rnn(
     input: Expression | Array,
     weight: Expression | Array,

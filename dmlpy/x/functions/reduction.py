@@ -9,10 +9,12 @@ from typing import Any, NamedTuple
 from numpy import bool_, dtype, generic, integer
 
 from dmlpy.description.enums import AxisDirection, DataType, ReduceFunction
+from dmlpy.x.arguments import refuse_others
 from dmlpy.x.expressions import Array, Expression, one, several
 
 
 
+@refuse_others
 def argmax(
     input: Expression | Array,
     *,
@@ -51,6 +53,7 @@ def argmax(
     )
 
 
+@refuse_others
 def argmin(
     input: Expression | Array,
     *,
@@ -89,6 +92,7 @@ def argmin(
     )
 
 
+@refuse_others
 def cumulative_product(
     input: Expression | Array,
     *,
@@ -126,6 +130,7 @@ def cumulative_product(
     )
 
 
+@refuse_others
 def cumulative_summation(
     input: Expression | Array,
     *,
@@ -163,6 +168,7 @@ def cumulative_summation(
     )
 
 
+@refuse_others
 def reduce(
     input: Expression | Array,
     *,
@@ -214,6 +220,7 @@ class TopKOutputs(NamedTuple):
     """The indices along axis of these elements."""
 
 
+@refuse_others
 def top_k(
     input: Expression | Array,
     *,
@@ -264,6 +271,7 @@ class TopK1Outputs(NamedTuple):
     """The indices along axis of these elements."""
 
 
+@refuse_others
 def top_k1(
     input: Expression | Array,
     *,

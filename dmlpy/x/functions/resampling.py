@@ -10,10 +10,12 @@ from numpy import bool_, floating
 
 from dmlpy.description.enums import AxisDirection, InterpolationMode
 from dmlpy.description.value_structs import Size2D
+from dmlpy.x.arguments import refuse_others
 from dmlpy.x.expressions import Array, Expression, one
 
 
 
+@refuse_others
 def resample(
     input: Expression | Array,
     *,
@@ -53,6 +55,7 @@ def resample(
     )
 
 
+@refuse_others
 def resample1(
     input: Expression | Array,
     *,
@@ -100,6 +103,7 @@ def resample1(
     )
 
 
+@refuse_others
 def resample2(
     input: Expression | Array,
     *,
@@ -150,6 +154,7 @@ def resample2(
     )
 
 
+@refuse_others
 def resample3(
     input: Expression | Array,
     *,
@@ -204,6 +209,7 @@ def resample3(
     )
 
 
+@refuse_others
 def resample_grad(
     input_gradient: Expression | Array,
     *,
@@ -251,6 +257,7 @@ def resample_grad(
     )
 
 
+@refuse_others
 def resample_grad1(
     input_gradient: Expression | Array,
     *,
@@ -302,6 +309,7 @@ def resample_grad1(
     )
 
 
+@refuse_others
 def upsample_2d(
     input: Expression | Array,
     *,
@@ -334,6 +342,7 @@ def upsample_2d(
     )
 
 
+@refuse_others
 def value_scale_2d(
     input: Expression | Array,
     *,
