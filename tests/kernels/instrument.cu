@@ -49,6 +49,34 @@ __global__ void reverse(Parameters parameters) {
     parameters.output[blockIdx.x * size + thread] = number;
 }
 
+/// Every thread passes its number to its neighbour through shared memory, where copies then begin to write the same numbers. The template
+/// argument leaves out the barrier between them; the one before the wait does not make up for it.
+template <bool before_copies>
+__global__ void refill(Parameters parameters) {
+    float* const numbers = machine::dynamic_shared<float>();
+    int const thread = threadIdx.x;
+    int const size = blockDim.x;
+    numbers[thread] = parameters.input[thread];
+    __syncthreads();
+    parameters.output[thread] = numbers[(thread + 1) % size];
+    if (before_copies) {
+        __syncthreads();
+    }
+    if (thread < size / 4) {
+        machine::copy_async(numbers + 4 * thread, parameters.input + 4 * thread, true);
+    }
+    machine::commit_copies();
+    __syncthreads();
+    machine::wait_for_copies<0>();
+}
+
+/// Copies 16 bytes from input[count].
+__global__ void copy_from(Parameters parameters) {
+    machine::copy_async(machine::dynamic_shared<float>(), parameters.input + parameters.count, true);
+    machine::commit_copies();
+    machine::wait_for_copies<0>();
+}
+
 /// Every thread passes its number to its neighbour in the warp through shared memory.
 template <bool synchronized>
 __global__ void pass_in_warp(Parameters parameters) {

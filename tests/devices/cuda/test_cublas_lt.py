@@ -192,6 +192,14 @@ def test_no_algorithm_is_no_product(library: ctypes.CDLL, status: int, count: in
         library.answer_with(0, 1)
 
 
+@pytest.mark.parametrize("offset", [0, 2, 4, 8, 16])
+def test_a_misaligned_bias_is_no_product(library: ctypes.CDLL, offset: int) -> None:
+    """The library reads 16 bytes of it at once, whatever its address is."""
+    one = matrix(np.ones((1, 1), np.float32), 1)
+    bound = CublasLt(library).bind(one, one, one, replace(PLAIN, bias=4096 + offset), False, WORKSPACE, 1)
+    assert (bound is None) == (offset % 16 != 0)
+
+
 def test_descriptors_live_as_long_as_the_product(library: ctypes.CDLL) -> None:
     one = matrix(np.ones((1, 1), np.float32), 1)
     before = library.seen_alive()

@@ -161,6 +161,7 @@ def test_wrong_clusters_are_reported(runtime: EmulatedRuntime, blocks: int, plac
         ("shuffle_without_one", 32, 0, r"waits for lanes 0xffffffff at kernel.cu:\d+, of which only 0xfffffff7 arrive; 1 threads"),
         ("block_sum", 40, 0, r"a warp function's mask 0xffffffff at kernel.cu:\d+ names lanes that the block lacks \(0xffffff00\)"),
         ("wait_forever", 3, 0, r"has waited for another block for 2 s"),
+        ("copy_from", 1, 2, r"thread 0: 16 bytes at the misaligned address 0x\w+ at kernel.cu:\d+"),
         ("stray_shared_write", 1, 4, r"a write beside its 16 bytes of dynamic shared memory"),
         ("stray_shared_write", 1, -1, r"a write beside its 16 bytes of dynamic shared memory"),
         ("count_past_the_end", 1, -1, r"block \(0, 0, 0\), thread 0: __trap at kernel.cu:\d+"),
@@ -212,7 +213,7 @@ def run(
 
 @pytest.mark.parametrize(
     ("silent", "reported", "threads"),
-    [("reverse<true>", "reverse<false>", 40), ("pass_in_warp<true>", "pass_in_warp<false>", 32)],
+    [("reverse<true>", "reverse<false>", 40), ("pass_in_warp<true>", "pass_in_warp<false>", 32), ("refill<true>", "refill<false>", 40)],
 )
 def test_the_thread_sanitizer_finds_a_deleted_barrier(silent: str, reported: str, threads: int) -> None:
     numbers, unwritten = values(threads), np.full(threads, np.nan, np.float32)

@@ -50,6 +50,11 @@ T take(unsigned mask, T value, unsigned source, const char* file, int line) {
 
 CUDA_ON_CPU_UNSEEN inline unsigned lane() { return here().index % warp_size; }
 
+/// An instruction that moves 16 bytes is given their address, which a GPU takes only as a multiple of that.
+CUDA_ON_CPU_UNSEEN inline void check_alignment(const void* address, const char* file, int line) {
+    if (reinterpret_cast<uintptr_t>(address) % 16) fail("16 bytes at the misaligned address %p at %s:%d", address, file, line);
+}
+
 }  // namespace cuda_on_cpu
 
 template <class T>
@@ -237,7 +242,9 @@ __forceinline__ void store_relaxed(unsigned* address, unsigned value) {
     __atomic_store_n(address, value, __ATOMIC_RELAXED);
 }
 
-__forceinline__ void load_relaxed(unsigned const* address, unsigned (&words)[4]) {
+__forceinline__ void load_relaxed(unsigned const* address, unsigned (&words)[4], const char* file = __builtin_FILE(),
+                                  int line = __builtin_LINE()) {
+    cuda_on_cpu::check_alignment(address, file, line);
 #pragma GCC unroll 4
     for (int word = 0; word < 4; ++word) words[word] = __atomic_load_n(address + word, __ATOMIC_RELAXED);
 }
@@ -258,7 +265,9 @@ struct alignas(16) Words {
     unsigned values[4];
 };
 
-__forceinline__ void load_exchanged(unsigned const* address, unsigned (&words)[4]) {
+__forceinline__ void load_exchanged(unsigned const* address, unsigned (&words)[4], const char* file = __builtin_FILE(),
+                                    int line = __builtin_LINE()) {
+    cuda_on_cpu::check_alignment(address, file, line);
     const Words loaded = *reinterpret_cast<Words const*>(address);
     for (int word = 0; word < 4; ++word) words[word] = loaded.values[word];
 }
@@ -326,10 +335,16 @@ inline float round_to_tf32(float value) {
     return isinf(value) ? value : float_of_bits((to_bits(value) + 0x1000) & ~0x1FFFu);
 }
 
-// What is copied is read at once and written when the thread waits for it: a kernel that does not wait finds what was there before.
+// A copy may write at any time between its begin and the wait. So it writes at both: first what no kernel expects, which others must not read
+// any more, then what it has read, which only a kernel that waits finds.
 
-__forceinline__ void copy_async(void* to, void const* from, bool exists) {
+__forceinline__ void copy_async(void* to, void const* from, bool exists, const char* file = __builtin_FILE(), int line = __builtin_LINE()) {
+    cuda_on_cpu::check_alignment(to, file, line);
+    cuda_on_cpu::check_alignment(from, file, line);
     const Words words = exists ? *static_cast<Words const*>(from) : Words{};
+#if !defined(CUDA_ON_CPU_TRACES)  // which count what a GPU does
+    *static_cast<Words*>(to) = {{~0u, ~0u, ~0u, ~0u}};
+#endif
     cuda_on_cpu::begin_copy(to, words.values);
 }
 
@@ -365,6 +380,7 @@ CUDA_ON_CPU_UNSEEN void exchange_rows(MatrixRow* const* lanes) {
 
 template <bool transposed>
 __forceinline__ void load_rows(unsigned (&words)[4], unsigned const* row, const char* file, int line) {
+    cuda_on_cpu::check_alignment(row, file, line);
     MatrixRow own{*reinterpret_cast<Words const*>(row), {}};
     cuda_on_cpu::together(&own, exchange_rows<transposed>, file, line);
     for (int i = 0; i < 4; ++i) words[i] = own.words[i];

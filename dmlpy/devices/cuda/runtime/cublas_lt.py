@@ -25,6 +25,8 @@ _DEFAULT_EPILOGUE, _RELU, _BIAS = 1, 2, 4  # cublasLtEpilogue_t
 _SUMS_OF_COMPUTE_TYPE = 2  # cublasLtReductionScheme_t: parts of a sum are float32, also where the result is not
 _NOT_SUPPORTED = (7, 8, 15)  # cublasStatus_t: invalid value, an older architecture, not supported
 _MOST_ALIGNMENT = 256
+_BIAS_ALIGNMENT = 16
+"""Algorithms may read so many bytes of a bias at once, and are not chosen by its address: a misaligned one would end the context."""
 
 _INT, _LONG, _SIZE, _POINTER = ctypes.c_int32, ctypes.c_int64, ctypes.c_uint64, ctypes.c_void_p
 _OUT = ctypes.POINTER(_POINTER)
@@ -78,7 +80,8 @@ class CublasLt:
     def bind(
         self, a: Matrix, b: Matrix, d: Matrix, fusion: Fusion, tf32: bool, workspace: tuple[int, int], batch: int
     ) -> Callable[[int], None] | None:
-        """Enqueues D = f(alpha A @ transpose(B) + beta C + bias) on a stream; None if cublasLt has no algorithm for it.
+        """Enqueues D = f(alpha A @ transpose(B) + beta C + bias) on a stream; None if cublasLt has no algorithm for it, or for the bias's
+        address.
 
         Args:
             a: the left factor.
@@ -89,6 +92,8 @@ class CublasLt:
             workspace: its address, a multiple of 256, and its size in bytes.
             batch: products, of matrices that lie each one's step apart.
         """
+        if fusion.bias % _BIAS_ALIGNMENT:
+            return None
         c = d if fusion.addend is None else fusion.addend
         rounds = tf32 and a.data_type.name == "float32"
         operation = self._made("cublasLtMatmulDesc", COMPUTE_32F_FAST_TF32 if rounds else COMPUTE_32F, REAL_TYPES["float32"])
