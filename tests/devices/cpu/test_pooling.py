@@ -17,6 +17,7 @@ from dmlpy.devices.cpu.plans import compiled_plan
 from dmlpy.devices.cpu.pooling import byte_maximum_plan
 from dmlpy.devices.cpu.pooling import plan as pooling_plan
 from dmlpy.devices.cpu.pooling.byte_maximum_plan import ByteMaximumPlan
+from dmlpy.devices.cpu.pooling.depth_plan import DepthPoolingPlan
 from dmlpy.devices.cpu.pooling.plan import IndexedPoolingPlan, PoolingPlan
 from dmlpy.devices.cpu.quantized.float_plan import ByteFloatsPlan
 from tests.support.cpu.compiled_plans import run_on
@@ -75,6 +76,28 @@ def test_layouts(name: str, data_type: str) -> None:
                 results["output_tensor"] for results in (run(own, {"input_tensor": x}, "cpu"), by_definition(own, {"input_tensor": x}))
             )
             assert_close(found, expected, x.dtype, terms=250)
+
+
+@pytest.mark.parametrize("kind", [dml.MaxPoolingDesc, dml.AveragePoolingDesc])
+@pytest.mark.parametrize("name", ["strides", "dilated", "one window that begins in the padding"])
+def test_channels_that_are_contiguous_are_pooled_side_by_side(name: str, kind: Any) -> None:
+    x = np.random.default_rng(5).normal(size=CASES[name][0]).astype(np.float32)
+    x[0, -1, 3, 4], x[0, 0, 5, 6], x[0, 0, 1, 1] = np.nan, np.inf, -np.inf
+    desc = desc_of(name, kind, x, **({"include_padding": False} if kind is dml.AveragePoolingDesc else {}))
+    desc = desc.replace(**{place: own.replace(strides=_last(own.sizes)) for place, own in desc.tensors().items()})
+    assert isinstance(compiled_plan(desc), DepthPoolingPlan)
+    given = {"input_tensor": x}
+    assert_close(run(desc, given, "cpu")["output_tensor"], by_definition(desc, given)["output_tensor"], np.float32, terms=250)
+
+
+def test_strides_of_a_single_window_do_not_count() -> None:
+    def plan(*strides: int) -> Any:
+        padding: dict[str, Any] = {"start_padding": (0, 0), "end_padding": (0, 0)}
+        desc = dml.MaxPoolingDesc(input_tensor=packed("float32", 3, 19, 7, 9), window_size=(7, 9), strides=strides, **padding)
+        return compiled_plan(desc.with_outputs())
+
+    assert plan(7, 9).describe() == plan(1, 1).describe()
+    assert "vectors of a window's elements" in plan(7, 9).describe()
 
 
 @pytest.mark.parametrize("step", [1, 2])

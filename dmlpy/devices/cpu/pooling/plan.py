@@ -146,7 +146,9 @@ class PoolingPlan(PlanWithoutConstants):
         (batch, channels, height, width), (_, _, *out) = desc.input_tensor.sizes, desc.output_tensor.sizes
         self._planes, self._channels, self._spatial, self._out = batch * channels, channels, (height, width), (out[0], out[1])
         dilations = getattr(desc, "dilations", (1, 1))
-        window, strides = (desc.window_size[-2], desc.window_size[-1]), (desc.strides[-2], desc.strides[-1])
+        window = desc.window_size[-2], desc.window_size[-1]
+        down, right = (1 if positions == 1 else stride for positions, stride in zip(out, desc.strides[-2:], strict=True))
+        strides = down, right  # no stride leads from a single position to the next
         self._indices, self._dilations = self._tensors.get("output_indices_tensor"), (dilations[-2], dilations[-1])
         self._starts = desc.start_padding[-2:]
         self._window, self._strides = window, strides

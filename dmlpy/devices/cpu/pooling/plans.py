@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from dmlpy.description.enums import DataType
 from dmlpy.devices.cpu.plans import on_copies, plan
@@ -26,6 +26,8 @@ _FEWEST_BITS = 8
 _MAX_SPARSITY = 16
 """The most elements of an input tile for each element that its windows read."""
 _TOO_SPARSE = "the windows span far more of the input than they read"
+_FEWEST_CHANNELS = 2
+"""The fewest contiguous channels whose vectors are pooled faster than copies with contiguous columns."""
 _PLANES_DIMENSIONS = 4
 """Dimensions of the tensors of a pooling over two."""
 
@@ -48,10 +50,32 @@ def pooling_plan(desc: ForwardPoolingDesc) -> Plan | str:
         return "compiled poolings are of floats, UINT8 or INT8"
     if desc.input_tensor.dimension_count != _PLANES_DIMENSIONS:
         return _depth_plan(desc)
+    if (channels_innermost := _of_channels_innermost(desc)) is not None:
+        return _depth_plan(channels_innermost)
     if row_blocks := RowBlockPoolingPlan.of(desc):
         return row_blocks
     found = PoolingPlan(desc)
     return found if found.is_dense(_MAX_SPARSITY) else _TOO_SPARSE
+
+
+def _of_channels_innermost(desc: ForwardPoolingDesc) -> ForwardPoolingDesc | None:
+    """A desc of five dimensions, the last of which are the channels, if these are contiguous; else None.
+
+    The kernels of planes then pool columns with the channels of each, and rows of these, by whole vectors.
+    """
+    from dmlpy.description.tensors import TensorDesc
+
+    tensors = {place: tensor for place, tensor in desc.tensors().items() if tensor.sizes[1] >= _FEWEST_CHANNELS}
+    if len(tensors) < len(desc.tensors()) or any(tensor.element_strides[1] != 1 for tensor in tensors.values()):
+        return None
+    members: dict[str, Any] = {}
+    for place, tensor in tensors.items():
+        (batch, channels, *spatial), (image, channel, *steps) = tensor.sizes, tensor.element_strides
+        sizes, strides = (batch, 1, *spatial, channels), (image, 0, *steps, channel)
+        members[place] = TensorDesc(data_type=tensor.data_type, sizes=sizes, strides=strides)
+    alone = {"window_size": 1, "strides": 1, "start_padding": 0, "end_padding": 0, "dilations": 1}
+    members |= {name: (*getattr(desc, name), value) for name, value in alone.items() if hasattr(desc, name)}
+    return desc.replace(**members)
 
 
 def _depth_plan(desc: ForwardPoolingDesc) -> Plan | str:
