@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ pytest.importorskip("llvmlite")
 from dmlpy.devices.cpu.plans import compiled_plan
 from dmlpy.devices.cpu.reduction import plan as reduction_plan
 from tests.support.cpu.compiled_plans import run_on
+from tests.support.operators.layout_runs import by_definition, run
 
 SPECIAL = np.array([np.nan, np.inf, -np.inf, 0.0, -0.0, 1.0], np.float32)
 
@@ -23,7 +25,7 @@ SPECIAL = np.array([np.nan, np.inf, -np.inf, 0.0, -0.0, 1.0], np.float32)
 def test_indices_of_extremes(kind: Any, direction: str, output: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of rows shorter and longer than vectors, with and without equal elements, NaN and infinities; on one thread and on two."""
     rng = np.random.default_rng(2)
-    for sizes, axes in (((9, 1), [1]), ((6, 37), [1]), ((2, 3, 16), [2]), ((4, 1, 50), [1, 2]), ((3, 4, 5), [1])):
+    for sizes, axes in (((150, 1), [1]), ((6, 37), [1]), ((2, 3, 16), [2]), ((4, 1, 50), [1, 2]), ((3, 4, 5), [1])):
         memory = rng.normal(size=sizes).astype(np.float32), rng.choice(SPECIAL, sizes), np.full(sizes, np.nan, np.float32)
         for values in memory:
             given = np.moveaxis(np.ascontiguousarray(np.moveaxis(values, 1, -1)), -1, 1) if axes == [1] else values
@@ -75,15 +77,28 @@ def test_indices_of_extremes_of_integers(data_type: str, monkeypatch: pytest.Mon
                     np.testing.assert_array_equal(found, expected, err_msg=f"{sizes} {direction}")
 
 
-X = dml.TensorDesc(data_type="FLOAT32", sizes=(2, 3, 4, 5))
-ELSEWHERE: dict[str, tuple[dml.OperatorDesc, str]] = {
-    "along two dimensions": (dml.ArgmaxDesc(input_tensor=X, axes=[2, 3]), "along one dimension"),
+# sizes, strides, the reduced dimensions
+SEVERAL: dict[str, tuple[Any, Any, Any]] = {
+    "the last": ((2, 3, 4, 5), None, (2, 3)),
+    "all": ((2, 3, 7, 5), None, (0, 1, 2, 3)),
+    "apart": ((2, 3, 4, 5), None, (1, 3)),
+    "in another order": ((2, 3, 4, 5), (60, 20, 1, 4), (2, 3)),
+    "none of several elements": ((70, 3, 1), None, (2,)),
 }
 
 
-@pytest.mark.parametrize("name", ELSEWHERE)
-def test_what_numpy_runs_says_why(name: str) -> None:
-    desc, reason = ELSEWHERE[name]
-    found = compiled_plan(desc.with_outputs())
-    assert isinstance(found, str)
-    assert reason in found
+@pytest.mark.parametrize("data_type", ["FLOAT32", "INT32"])
+@pytest.mark.parametrize("name", SEVERAL)
+def test_indices_along_several_dimensions(name: str, data_type: str) -> None:
+    """Of ARGMAX, and of REDUCE, whose first equal element counts."""
+    sizes, strides, axes = SEVERAL[name]
+    x = dml.TensorDesc(data_type=data_type, sizes=sizes, strides=strides)
+    values = np.random.default_rng(4).integers(0, 9, sizes).astype(data_type.lower())
+    output = dml.TensorDesc(data_type="UINT32", sizes=[1 if axis in axes else size for axis, size in enumerate(sizes)])
+    own = {"input_tensor": x, "output_tensor": output, "axes": axes}
+    directions = ("INCREASING", "DECREASING")
+    descs = [kind(**own, axis_direction=direction) for kind in (dml.ArgminDesc, dml.ArgmaxDesc) for direction in directions]
+    for desc in [*descs, *(dml.ReduceDesc(**own, function=function) for function in ("ARGMIN", "ARGMAX"))]:
+        assert not isinstance(compiled_plan(desc), str)
+        found, expected = (each(desc, {"input_tensor": values})["output_tensor"] for each in (partial(run, device="cpu"), by_definition))
+        np.testing.assert_array_equal(found, expected)

@@ -272,12 +272,6 @@ def test_products_and_powers_whose_parts_are_out_of_range(axis: int) -> None:
     assert_close(results["LOG_SUM_EXP"], np.array([1000.0 + np.log(10), -np.inf]), np.float32)
 
 
-def test_other_reductions_are_numpys() -> None:
-    output = tensor((3, 1), data_type="UINT32")
-    desc = dml.ReduceDesc(input_tensor=tensor((3, 4)), output_tensor=output, function="ARGMAX", axes=(1,))
-    assert compiled_plan(desc) == "reductions to indices have no compiled form"
-
-
 @pytest.mark.parametrize("data_type", TYPES)
 @pytest.mark.parametrize("name", [name for name, row in SOFTMAX.items() if len(row[1]) == 1])
 def test_running_sums(name: str, data_type: str) -> None:

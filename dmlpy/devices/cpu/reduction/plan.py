@@ -505,10 +505,11 @@ def axes_of(desc: IndexReductionDesc) -> tuple[Axis, Axis, Axis, Axis] | str:
     is_float = have_one_storage({x.data_type})
     if not is_float and x.data_type.numpy.kind == "f":
         return "a compiled index of an extreme is that of FLOAT32, of 2 bytes or of integers"
-    if sum(x.sizes[axis] > 1 for axis in desc.axes) > 1:
-        return "a compiled index of an extreme is that along one dimension"
     axes = merged(x.sizes, [x.element_strides, repeated(y.sizes, y.element_strides)], set(desc.axes))
     entries, groups = [axis for axis in axes if axis.reduced], [axis for axis in axes if not axis.reduced]
+    steps = [x.element_strides[axis] for axis in sorted(set(desc.axes)) if x.sizes[axis] > 1]
+    if len(entries) > 1 or steps != sorted(steps, reverse=True):
+        return "a compiled index of an extreme is that along dimensions whose elements follow one another in memory"
     entry, inner = entries[0] if entries else _ONE, _ONE
     if entry.size > 1 and entry.strides[0] != 1:
         if not is_float:
@@ -516,6 +517,8 @@ def axes_of(desc: IndexReductionDesc) -> tuple[Axis, Axis, Axis, Axis] | str:
         if not groups or groups[-1].strides != (1, 1):
             return "a compiled index of an extreme needs contiguous rows or columns"
         inner = groups.pop()
+    elif entry.size == 1 and is_float and groups and groups[-1].strides == (1, 1):
+        inner = groups.pop()  # by vectors, of which rows of a single element would each read one
     if len(groups) > 2:
         return "a compiled index of an extreme needs two axes of rows at most"
     outer, group = (_ONE, _ONE, *groups)[-2:]

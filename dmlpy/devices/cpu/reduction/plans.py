@@ -10,13 +10,12 @@ from dmlpy.operators.reduction import ArgmaxDesc, ArgminDesc, CumulativeProductD
 
 if TYPE_CHECKING:
     from dmlpy.devices.cpu.reduction.plan import (
-        CompiledIntegerReductionPlan,
         CompiledIntegerRunningPlan,
-        CompiledReductionPlan,
         CompiledRunningPlan,
         IndexReductionPlan,
     )
     from dmlpy.devices.cpu.reduction.top_k_plan import TopKPlan
+    from dmlpy.devices.plan import Plan
 
 _FUNCTIONS = {
     *(ReduceFunction.MIN, ReduceFunction.MAX),
@@ -30,11 +29,13 @@ _OF_INTEGERS = {ReduceFunction.SUM, ReduceFunction.MULTIPLY, ReduceFunction.MIN,
 
 @plan(ReduceDesc, derived=False)
 @on_copies(innermost=lambda desc: desc.axes)
-def reduction_plan(desc: ReduceDesc) -> CompiledReductionPlan | CompiledIntegerReductionPlan | str:
+def reduction_plan(desc: ReduceDesc) -> Plan | str:
     from dmlpy.devices.cpu.reduction.plan import CompiledIntegerReductionPlan, CompiledReductionPlan, Groups
 
     if desc.function not in _FUNCTIONS:
-        return "reductions to indices have no compiled form"
+        kind = ArgmaxDesc if desc.function is ReduceFunction.ARGMAX else ArgminDesc
+        tensors = {"input_tensor": desc.input_tensor, "output_tensor": desc.output_tensor}
+        return index_plan(kind(**tensors, axes=desc.axes, axis_direction=AxisDirection.INCREASING))
     integers = _SUMMED_INTEGERS if desc.function in _OF_INTEGERS else ()
     groups = Groups.of(desc.tensors(), set(desc.axes), reduces=True, integers=integers)
     if isinstance(groups, str):
