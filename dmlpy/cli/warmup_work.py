@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from dmlpy.description.tensors import TensorDesc
+from dmlpy.devices.cpu.quantized.products import host_byte_isa
 from dmlpy.devices.graphs.elementwise_group_desc import ElementwiseGroupDesc, GroupedOperator
 from dmlpy.devices.graphs.fused_convolution_descs import EpilogueConvolutionDesc
-from dmlpy.devices.graphs.lookup_table_desc import LookupTableDesc
+from dmlpy.devices.graphs.lookup_table_desc import LookupConvolutionDesc, LookupTableDesc
 from dmlpy.operators.activation import (
     ActivationGeluDesc,
     ActivationReluDesc,
@@ -247,7 +248,12 @@ def _quantized_layers(kind: str) -> Iterator[tuple[str, OperatorDesc]]:
             end_padding=(window // 2, window // 2),
             group_count=groups,
         )
-        yield f"convolutions{', depthwise' * (groups > 1)}, {kind}", convolution
+        title = f"convolutions{', depthwise' * (groups > 1)}, {kind}"
+        yield title, convolution
+        if host_byte_isa().moves_bytes and window == 3:
+            own = {name: getattr(convolution, name) for name in type(convolution).model_fields}
+            table = _product_nodes(_tensor(kind, 1, 16, size // stride, size // stride))
+            yield title, LookupConvolutionDesc(**own, constant_tensors=(), nodes=table)
     windows_of_images: dict[str, Any] = {"strides": (1, 1), "start_padding": (0, 0), "end_padding": (0, 0)}
     maximum = MaxPoolingDesc(input_tensor=image, window_size=(3, 3), **windows_of_images)
     yield f"poolings, {kind}", maximum.with_outputs()
@@ -258,24 +264,22 @@ def _quantized_layers(kind: str) -> Iterator[tuple[str, OperatorDesc]]:
     parts: dict[str, Any] = {f"{name}_scale_tensor": scale for name in "ab"} | {f"{name}_zero_point_tensor": zero for name in "ab"}
     parts |= {"output_scale_tensor": scale, "output_zero_point_tensor": zero}
     yield f"sums, {kind}", ElementWiseQuantizedLinearAddDesc(a_tensor=image, b_tensor=image, **parts).with_outputs()
-    number = _tensor("FLOAT32", *image.sizes)
-    widened, product = CastDesc(input_tensor=image, output_tensor=number), ElementWiseMultiplyDesc(a_tensor=number, b_tensor=number)
-    narrowed = CastDesc(input_tensor=number, output_tensor=image)
-    operators: list[tuple[OperatorDesc, tuple[str, ...]]] = [
-        (widened, ("input_tensor",)),
-        (product.with_outputs(), ("a_tensor", "b_tensor")),
-        (narrowed, ("input_tensor",)),
-    ]
-    nodes = tuple(GroupedOperator(desc, tuple((place, at) for place in places)) for at, (desc, places) in enumerate(operators))
+    nodes, of_channels = _product_nodes(image), image.replace(strides=(0, 1, 0, 0))
     yield f"element-wise operators, {kind}", ElementwiseGroupDesc(input_tensors=(image,), output_tensor=image, nodes=nodes)
     table: dict[str, Any] = {"input_tensor": image, "constant_tensors": (), "output_tensor": image}
     yield f"element-wise operators, {kind}", LookupTableDesc(**table, nodes=nodes)
-    of_channels = image.replace(strides=(0, 1, 0, 0))
-    reads: list[tuple[tuple[str, int], ...]] = [(("input_tensor", 0),), (("input_tensor", 1),), (("a_tensor", 2), ("b_tensor", 3))]
-    factor = widened.replace(input_tensor=of_channels)
-    every = [widened, factor, product.with_outputs(), narrowed]
-    nodes = tuple(GroupedOperator(desc, own) for desc, own in zip(every, [*reads, (("input_tensor", 4),)], strict=True))
-    yield f"element-wise operators, {kind}", LookupTableDesc(**table, row_tensor=of_channels, nodes=nodes)
+    yield f"element-wise operators, {kind}", LookupTableDesc(**table, row_tensor=of_channels, nodes=_product_nodes(image, of_channels))
+
+
+def _product_nodes(image: TensorDesc, factor: TensorDesc | None = None) -> tuple[GroupedOperator, ...]:
+    """The nodes of a table of squares, or of products by other bytes, which choose its rows."""
+    number, first = _tensor("FLOAT32", *image.sizes), 1 if factor is None else 2
+    widened = [CastDesc(input_tensor=each, output_tensor=number) for each in (image, factor) if each is not None]
+    nodes = [GroupedOperator(desc, (("input_tensor", at),)) for at, desc in enumerate(widened)]
+    product = ElementWiseMultiplyDesc(a_tensor=number, b_tensor=number).with_outputs()
+    nodes.append(GroupedOperator(product, (("a_tensor", first), ("b_tensor", 2 * first - 1))))
+    nodes.append(GroupedOperator(CastDesc(input_tensor=number, output_tensor=image), (("input_tensor", 2 * first),)))
+    return tuple(nodes)
 
 
 WORK: Mapping[str, Callable[[str, bool], Iterable[tuple[str, OperatorDesc]]]] = {

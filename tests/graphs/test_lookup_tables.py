@@ -220,7 +220,7 @@ def of_rows(c: Chain) -> None:
 
 
 def squeeze_excite(c: Chain) -> None:
-    """The bytes are functions of others, which a node besides reads."""
+    """The bytes are a function of others, which is computed in any case: the table begins there."""
     x = c.quantized(c.apply(dml.ActivationSigmoidDesc, c.numbers(c.bytes(), "left"), "silu"), "inner")
     c.g.output("y", factor(c, c.sizes[0], CHANNELS, 1, 1, sigmoid=True, x=x))
     c.g.output("z", x)
@@ -238,10 +238,7 @@ LARGER = (2, CHANNELS, 41, 43)
 ROWS: dict[str, tuple[Build, tuple[str, ...]]] = {
     "channels": (of_channels, ("dequantize", "number", "product", "quantize")),
     "rows": (of_rows, ("dequantize", "number", "sigmoid", "between", "again", "product", "quantize")),
-    "squeeze and excite": (
-        squeeze_excite,
-        ("left", "silu", "inner", "dequantize", "number", "sigmoid", "between", "again", "product", "quantize"),
-    ),
+    "squeeze and excite": (squeeze_excite, ("dequantize", "number", "sigmoid", "between", "again", "product", "quantize")),
 }
 TABLES: dict[str, tuple[Build, tuple[str, ...]]] = {
     "nothing between": (nothing, ("dequantize", "quantize")),

@@ -43,6 +43,8 @@ _NORMALIZING = "BATCH_NORMALIZATION"
 """The operator that is moved into a convolution."""
 _QUANTIZING = frozenset({"ELEMENT_WISE_QUANTIZE_LINEAR", "QUANTIZE", "ELEMENT_WISE_QUANTIZED_LINEAR_ADD", "CAST"})
 """The operators that end a function of bytes."""
+_CONVOLUTION_OF_BYTES = "QUANTIZED_LINEAR_CONVOLUTION"
+"""The operator that tables are moved into."""
 _GATHERS = "GATHER_ND1"
 """The operator in each term of a sum of weighted gathers, which has at least two."""
 
@@ -79,6 +81,10 @@ def assign_buffers(
             from dmlpy.devices.graphs.lookup_table_fusion import fuse_lookup_tables  # few graphs have such operators
 
             ir = fuse_lookup_tables(ir, is_element_wise, compile_node)
+            if any(desc.short_name() == _CONVOLUTION_OF_BYTES for desc in ir.operators.values()):
+                from dmlpy.devices.graphs.lookup_epilogue_fusion import fuse_lookup_epilogues  # imports the quantized products
+
+                ir = fuse_lookup_epilogues(ir, compile_node)
     return BufferAssignment(ir, compile_node)
 
 

@@ -1,4 +1,4 @@
-"""`LookupTableDesc`: element-wise operators between bytes as one; the tensors between them have no memory."""
+"""`LookupTableDesc`: element-wise operators between bytes as one; the tensors between them have no memory. And convolutions with it."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from dmlpy.description.support import ALL_BUT_4_BITS, SupportRow
 from dmlpy.description.tensors import TensorDesc, packed_strides
 from dmlpy.devices.flops import flops, flops_of
 from dmlpy.devices.plan import with_tensors
+from dmlpy.operators.quantized.products import QuantizedLinearConvolutionDesc
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -87,6 +88,35 @@ class LookupTableDesc(OperatorDesc):
                 tensors[place] = tensor.replace(sizes=entries, strides=strides, total_tensor_size_in_bytes=None)
             operators.append(with_tensors(node.desc, tensors))
         return operators
+
+
+class LookupConvolutionDesc(QuantizedLinearConvolutionDesc):
+    """A quantized convolution whose results are looked up in a table, or in one for each output channel.
+
+    Graphs create it from their nodes; DirectML has no such operator. A device without a plan for it runs the nodes separately.
+    """
+
+    c_name = "quantized convolution with a lookup table"
+    is_extension = True
+    formula = "y = table[convolution]"
+
+    constant_tensors: Annotated[TensorDescs, In("batch output_channels *out", ALL_BUT_4_BITS, constant=True)]
+    """Those of the table."""
+
+    nodes: tuple[Any, ...]
+    """Those of the table, whose input is the convolution's result."""
+
+    @property
+    def lookups(self) -> LookupTableDesc:
+        """The table alone."""
+        assert self.output_tensor is not None  # guaranteed by the check
+        own: dict[str, Any] = {"constant_tensors": self.constant_tensors, "nodes": self.nodes}
+        return LookupTableDesc(input_tensor=self.output_tensor, output_tensor=self.output_tensor, **own)
+
+    @property
+    def convolution(self) -> QuantizedLinearConvolutionDesc:
+        """The convolution alone."""
+        return QuantizedLinearConvolutionDesc(**{name: getattr(self, name) for name in QuantizedLinearConvolutionDesc.model_fields})
 
 
 @dataclass(frozen=True)

@@ -100,12 +100,14 @@ class _ChainBuilder:
         last: the node whose result leaves the chain.
         able: the nodes that a chain may have.
         members: the nodes so far.
+        kept: the bytes that are computed in any case, at which a chain may begin.
     """
 
     ir: GraphIR
     last: int
     able: set[int]
     members: list[int] = field(default_factory=list)
+    kept: set[Source] = field(default_factory=set)
 
     def chains(self) -> list[NodeGroup]:
         """The chains that are functions of one tensor of bytes, or of two of which one chooses a row of the table, the shortest first."""
@@ -120,6 +122,8 @@ class _ChainBuilder:
                 if made is None:
                     break  # with more nodes, these constants do not repeat either
                 found.append(made)
+                if self._is_needed(operands[0]):
+                    self.kept.add(operands[0])  # its own function may become part of the convolution before it
             # The last one first: what others are functions of cannot come behind them.
             if not any(self._takes(source) for source in sorted(outside, key=self._step, reverse=True)):
                 break
@@ -136,6 +140,10 @@ class _ChainBuilder:
             if self._seen(source).sizes == self._result.sizes and of_rows and not differs_along_last(of_rows, self._result.sizes):
                 return source, rows
         return None
+
+    def _is_needed(self, source: Source) -> bool:
+        """Whether a value is computed also if no chain begins there: what is not element-wise reads it, or it is an output of the graph."""
+        return source in self.ir.given or any(node not in self.able for node, _ in self.ir.readers[source])
 
     def _step(self, source: Source) -> int:
         """When a value is computed."""
@@ -159,7 +167,7 @@ class _ChainBuilder:
     def _takes(self, source: Source) -> bool:
         """Adds the node that computes a value, if members read it as it is written, or repeated."""
         ir, node = self.ir, source[0]
-        if node is None or node not in self.able or source in ir.uncovered:
+        if node is None or node not in self.able or source in ir.uncovered or source in self.kept:
             return False
         if any(use[0] in self.members and not self._is_as_written(use, source) for use in ir.readers[source]):
             return False

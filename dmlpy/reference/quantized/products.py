@@ -84,7 +84,7 @@ def _convolution_integer(desc: ConvolutionIntegerDesc, inputs: Inputs) -> Array:
     return _sums(desc, _Inputs(inputs)).astype(np.int64)
 
 
-@defines(QuantizedLinearConvolutionDesc)
+@defines(QuantizedLinearConvolutionDesc, derived=False)
 def _quantized_linear_convolution(desc: QuantizedLinearConvolutionDesc, inputs: Inputs) -> Array:
     given, sums = _Inputs(inputs), _sums(desc, _Inputs(inputs))
     if inputs["bias_tensor"] is not None:

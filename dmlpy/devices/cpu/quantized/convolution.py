@@ -31,16 +31,20 @@ from dmlpy.devices.cpu.quantized.tiling import (
 )
 from dmlpy.devices.cpu.structs import ALIGNMENT
 from dmlpy.devices.cpu.thread_pool import TaskLaunch, Threads
+from dmlpy.devices.graphs.lookup_table_desc import ENTRIES
 from dmlpy.devices.host.threads import available_threads
 from dmlpy.devices.plan import Launch, Layout, Plan, Pointers, in_order, packing_of
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping
 
+    from dmlpy.devices.cpu.quantized.lookup_table import LookupTablePlan
     from dmlpy.operators.quantized.products import QuantizedConvolvingDesc
 
 _WORK_OF_A_THREAD = 1 << 23
 """Multiplications that are worth waking another thread for."""
+_MOST_REGISTERS = 6
+"""Registers of factors and orders of a window, beside which others are left."""
 
 
 class ByteConvolutionPlan(Plan):
@@ -48,37 +52,41 @@ class ByteConvolutionPlan(Plan):
 
     Args:
         desc: a checked desc.
+        table: the plan of the tables, one or one for each filter, in which results are looked up.
     """
 
     constants = ("filter_tensor",)
 
-    def __init__(self, desc: QuantizedConvolvingDesc) -> None:
-        self._desc, self._tensors, self._isa = desc, desc.tensors(), host_byte_isa()
+    def __init__(self, desc: QuantizedConvolvingDesc, table: LookupTablePlan | None = None) -> None:
+        self._desc, self._tensors, self._isa, self._table = desc, desc.tensors(), host_byte_isa(), table
         self._geometry = geometry = ByteGeometry.of(desc)
         output = self._tensors["output_tensor"]
         self._threads = Threads.of(available_threads(), geometry.multiplications, _WORK_OF_A_THREAD)
-        kind = output_of(output.data_type)
+        kind, looks_up = output_of(output.data_type), table is not None
         planes = PlaneTiling.of(geometry, output.data_type.numpy.itemsize, self._threads.most, self._isa)
         self._tiling: PlaneTiling | ChannelTiling | RowTiling
         if planes is not None:
             self._tiling = planes
-            self._kernel: tuple[Any, ...] = (DEPTHWISE_PLANES, kind, planes.quads, planes.orders, self._isa)
+            self._kernel: tuple[Any, ...] = (DEPTHWISE_PLANES, kind, planes.quads, planes.orders, looks_up, self._isa)
         elif geometry.is_depthwise:
             self._tiling = RowTiling(geometry, self._threads.most, self._isa)
-            self._kernel = (DEPTHWISE, kind, geometry.strides[1], self._isa)
+            self._kernel = (DEPTHWISE, kind, geometry.strides[1], looks_up, self._isa)
         else:
             self._tiling = ChannelTiling(geometry, self._threads.most, self._isa)
-            self._kernel = (CONVOLUTION, kind, self._isa)
+            self._kernel = (CONVOLUTION, kind, looks_up, self._isa)
         self._filters = geometry.groups * geometry.filters
         self._packed = Layout(
             [
                 ("weights", self._tiling.weights, np.dtype(np.int8)),
                 ("ones", self._tiling.ones, np.dtype(np.int8)),
                 ("sums", (self._filters,), np.dtype(np.int32)),
+                ("tables", (0 if table is None else table.persistent_size,), np.dtype(np.uint8)),
             ],
             ALIGNMENT,
         )
         self.persistent_size = self._packed.size
+        if table is not None:
+            self.constants = (*self.constants, *table.constants)
         self._columns = max(self._isa.block[1], DEPTHWISE_VECTORS) * self._isa.lanes
         self._terms_of = Layout(
             [
@@ -91,9 +99,16 @@ class ByteConvolutionPlan(Plan):
         self.prepared_temporary_size = self._terms_of.size + self._threads.most * self._tiling.scratch_size
         self.temporary_size = self.prepared_temporary_size + self.persistent_size
 
+    @property
+    def has_registers_left(self) -> bool:
+        """Whether results are looked up without moving factors and orders of bytes out of registers."""
+        return not isinstance(self._tiling, PlaneTiling) or self._tiling.quads + self._tiling.orders <= _MOST_REGISTERS
+
     def load(self) -> None:
         kernel, *choices = self._kernel
         _ = kernel(*choices), TERMS()
+        if self._table is not None:
+            self._table.load()
 
     def describe(self) -> str:
         return "\n".join(
@@ -101,12 +116,14 @@ class ByteConvolutionPlan(Plan):
                 f"compiled by LLVM, sums of 32 bits by {self._isa.dot} on {self._threads}; {self._tiling.tiles} tile(s)",
                 self._tiling.describe(),
                 "filter_tensor: packed as signed bytes",
+                *([] if self._table is None else [f"results are looked up: {self._table.tables_said}"]),
             ]
         )
 
     @property
     def packing(self) -> Hashable:
-        return packing_of(self._desc, self.constants, self._packed)
+        own = packing_of(self._desc, ("filter_tensor",), self._packed)
+        return own if self._table is None else (own, self._table.packing)
 
     def pack(self, constants: Pointers, persistent: int) -> Launch:
         desc, packed, geometry = self._desc.filter_tensor, self._packed.arrays_at(persistent), self._geometry
@@ -118,7 +135,9 @@ class ByteConvolutionPlan(Plan):
             packed["sums"][:] = own.sum((2, 3, 4), np.int32).reshape(-1)
             self._tiling.pack(own, packed["weights"], packed["ones"])
 
-        return launch
+        if self._table is None:
+            return launch
+        return in_order([launch, self._table.pack(constants, self._packed.pointers(persistent)["tables"])])
 
     def bind(self, tensors: Pointers, temporary: int, persistent: int | None) -> Launch:
         work: list[Launch] = []
@@ -126,7 +145,7 @@ class ByteConvolutionPlan(Plan):
         if persistent is None:
             work.append(self.pack(tensors, address))
         packed, terms = self._packed.pointers(address), self._terms_of.pointers(temporary)
-        work.append(terms_launch(self._term_values(tensors, terms, packed["sums"])))
+        work.append(terms_launch(self._term_values(tensors, terms, packed)))
         values: dict[str, Any] = {
             **term_addresses(terms),
             "column_first": terms["column first"],
@@ -145,7 +164,7 @@ class ByteConvolutionPlan(Plan):
         work.append(TaskLaunch.of(kernel(*choices), self._tiling.parameters(values, packed["ones"]), self._threads))
         return in_order(work)
 
-    def _term_values(self, tensors: Pointers, terms: Mapping[str, int], sums: int) -> dict[str, Any]:
+    def _term_values(self, tensors: Pointers, terms: Mapping[str, int], packed: Mapping[str, int]) -> dict[str, Any]:
         """The values of `TermParameters`. The factors of filters are the left operand."""
         geometry = self._geometry
         values: dict[str, Any] = {
@@ -153,7 +172,7 @@ class ByteConvolutionPlan(Plan):
             "columns": self._columns,
             "terms": geometry.channels * prod(geometry.taps),
             "of_filters": 1,
-            "sums": sums,
+            "sums": packed["sums"],
             "left_signed": is_signed(self._desc.filter_tensor),
             "left_shift": 0 if is_signed(self._desc.filter_tensor) else -128,
             "right_signed": is_signed(self._desc.input_tensor),
@@ -163,6 +182,8 @@ class ByteConvolutionPlan(Plan):
             "column_first": terms["column first"],
             "uses_second": terms["uses second"],
         }
+        if self._table is not None:
+            values |= {"tables": packed["tables"], "tables_step": ENTRIES if self._table.tables > 1 else 0}
         places = {
             "left_zero": "filter_zero_point_tensor",
             "right_zero": "input_zero_point_tensor",

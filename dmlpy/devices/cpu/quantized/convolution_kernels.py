@@ -31,9 +31,9 @@ from dmlpy.devices.cpu.quantized.products import Output
 from dmlpy.devices.cpu.quantized.result_kernels import (
     ROW_SIZE,
     FilterResults,
+    filter_results,
     first_term,
     quantized_product,
-    row_results,
     row_terms_at,
     row_writer,
     run_writer,
@@ -91,12 +91,13 @@ def _gather_quads(p: ByteConvolutionParameters, source: Any, first_row: Any, pad
                     to += p.pitch * 4
 
 
-def _part_product(output: Output, isa: ByteIsa) -> Any:
+def _part_product(output: Output, looks_up: bool, isa: ByteIsa) -> Any:
     """The kernel `multiply_part` of `build_convolution`."""
     (block, vectors), lanes, size = isa.block, isa.lanes, isa.lanes * 4
     width, element = vectors * lanes, 1 if output is Output.BYTES else 4
-    multiply, add, quantize = quad_product(block, vectors, True, isa), byte_sums(vectors, isa), quantized_product(block, vectors, isa)
-    finish, write_rows, is_quantized = row_results(output, True, isa), row_writer(output), output is Output.BYTES
+    multiply, add = quad_product(block, vectors, True, isa), byte_sums(vectors, isa)
+    quantize = quantized_product(block, vectors, looks_up, isa)
+    finish, write_rows, is_quantized = filter_results(output, looks_up, isa), row_writer(output), output is Output.BYTES
     moves_bytes = isa.moves_bytes and is_quantized
 
     @jit
@@ -140,14 +141,15 @@ def _part_product(output: Output, isa: ByteIsa) -> Any:
     return multiply_part
 
 
-def build_convolution(output: Output, isa: ByteIsa) -> TaskBody:
+def build_convolution(output: Output, looks_up: bool, isa: ByteIsa) -> TaskBody:
     """Builds a thread's part of a convolution, to be compiled.
 
     Args:
         output: what becomes of the sums.
+        looks_up: whether results are looked up in tables.
         isa: the instruction set that it is compiled for.
     """
-    (block, vectors), lanes, multiply_part = isa.block, isa.lanes, _part_product(output, isa)
+    (block, vectors), lanes, multiply_part = isa.block, isa.lanes, _part_product(output, looks_up, isa)
     width, factor_bytes = vectors * lanes, isa.factor_bytes
 
     @jit
@@ -187,12 +189,13 @@ def build_convolution(output: Output, isa: ByteIsa) -> TaskBody:
     return share_tiles(ByteConvolutionParameters, convolve, begin)
 
 
-def _finish_sums(builder: Any, quantized: bool, isa: ByteIsa, sums: Any, results: Any) -> tuple[Any, Any, Any]:
+def _finish_sums(builder: Any, quantized: bool, looks_up: bool, isa: ByteIsa, sums: Any, results: Any) -> tuple[Any, Any, Any]:
     """The first value of a filter's sums, the function that generates the code behind them, and a variable: whether results may be wrong.
 
     Args:
         builder: where the code is appended.
         quantized: whether results are written, else sums.
+        looks_up: whether results are looked up in the filter's table.
         isa: the instruction set.
         sums: the address of the sums; with results, they are stored there if some may be wrong.
         results: the code's tuple of the address of `RowTerms`, whose second term is 0, both limits and the target.
@@ -203,7 +206,7 @@ def _finish_sums(builder: Any, quantized: bool, isa: ByteIsa, sums: Any, results
 
     def finish(totals: list[Any]) -> None:
         if quantized:
-            of_filter = FilterResults(builder, isa, row, (low, high))
+            of_filter = FilterResults(builder, isa, row, (low, high), looks_up=looks_up)
             found = of_filter.write(builder, totals, sums, partial(store, builder, address=target))
             builder.store(builder.zext(found, ADDRESS), unsure)
             return
@@ -214,7 +217,7 @@ def _finish_sums(builder: Any, quantized: bool, isa: ByteIsa, sums: Any, results
 
 
 @cache
-def row_window_product(stride: int, quantized: bool, isa: ByteIsa) -> Any:
+def row_window_product(stride: int, quantized: bool, looks_up: bool, isa: ByteIsa) -> Any:
     """The kernel `multiply(count, source, row, rows, quads, weights, sums, results)`, for 1 to `DEPTHWISE_VECTORS` vectors of positions.
 
     It sums the products of the taps of `rows` rows, `row` bytes apart from `source` on, each of `quads` quads.
@@ -222,6 +225,7 @@ def row_window_product(stride: int, quantized: bool, isa: ByteIsa) -> Any:
     Args:
         stride: bytes from a position to the next.
         quantized: whether results are written (see `_finish_sums`), not sums.
+        looks_up: whether results are looked up in the filter's table.
         isa: the instruction set that it is compiled for.
     """
     lanes, size = isa.lanes, isa.lanes * 4
@@ -233,7 +237,7 @@ def row_window_product(stride: int, quantized: bool, isa: ByteIsa) -> Any:
     def multiply(count: Any, source: Any, row: Any, rows: Any, quads: Any, weights: Any, sums: Any, results: Any) -> Any:
         def generate(builder: Any, arguments: Any) -> Any:
             count, source, row, rows, quads, weights, sums, results = arguments
-            first, finish, unsure = _finish_sums(builder, quantized, isa, sums, results)
+            first, finish, unsure = _finish_sums(builder, quantized, looks_up, isa, sums, results)
             for number in each_count(builder, count, DEPTHWISE_VECTORS):
                 of_rows = Loop(builder, [ADDRESS(0), source, weights, *[first] * number])
                 done, row_at, weight, *totals = of_rows.values
@@ -293,11 +297,12 @@ def _gather_rows(p: DepthwiseByteParameters, image: Any, group: Any, split: Any,
     _copy_rows(p, p.input + image * p.input_image + group * p.input_channel, split * p.rows, target)
 
 
-def _plane_product(output: Output, stride: int, isa: ByteIsa) -> Any:
+def _plane_product(output: Output, stride: int, looks_up: bool, isa: ByteIsa) -> Any:
     """The kernel `multiply_plane` of `build_depthwise`."""
     lanes, size = isa.lanes, isa.lanes * 4
-    multiply, finish, is_quantized = row_window_product(stride, False, isa), row_results(output, True, isa), output is Output.BYTES
-    quantize: Any = row_window_product(stride, True, isa) if is_quantized else None
+    multiply, is_quantized = row_window_product(stride, False, False, isa), output is Output.BYTES
+    finish = filter_results(output, looks_up, isa)
+    quantize: Any = row_window_product(stride, True, looks_up, isa) if is_quantized else None
     nothing = (0, 0, 0, 0)
     write, write_rows, element = run_writer(output), row_writer(output), 1 if output is Output.BYTES else 4
     most = DEPTHWISE_VECTORS * lanes
@@ -338,15 +343,16 @@ def _plane_product(output: Output, stride: int, isa: ByteIsa) -> Any:
     return multiply_plane
 
 
-def build_depthwise(output: Output, stride: int, isa: ByteIsa) -> TaskBody:
+def build_depthwise(output: Output, stride: int, looks_up: bool, isa: ByteIsa) -> TaskBody:
     """Builds a thread's part of a convolution, to be compiled.
 
     Args:
         output: what becomes of the sums.
         stride: columns from a position of the window to the next.
+        looks_up: whether results are looked up in tables.
         isa: the instruction set that it is compiled for.
     """
-    size, most, multiply_plane = isa.lanes * 4, DEPTHWISE_VECTORS * isa.lanes, _plane_product(output, stride, isa)
+    size, most, multiply_plane = isa.lanes * 4, DEPTHWISE_VECTORS * isa.lanes, _plane_product(output, stride, looks_up, isa)
 
     @jit
     def begin(p: DepthwiseByteParameters, thread: Any) -> Any:

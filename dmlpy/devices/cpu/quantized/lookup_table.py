@@ -83,12 +83,15 @@ class LookupTablePlan(Plan):
         outer: the axes around runs; the tensors are the input, the output and the tables, or the bytes that choose one.
         count: the elements of a run.
         tables: the number of tables, or of rows of one.
+
+    Attributes:
+        tables: that number.
     """
 
     def __init__(self, desc: LookupTableDesc, operators: Sequence[OperatorDesc], outer: Sequence[Axis], count: int, tables: int) -> None:
         self._nodes, self._operators = desc.nodes, operators
         self._plans = [best_plan(operator) for operator in operators]
-        self._count, self._tables, self._kernel = count, tables, (desc.row_tensor is not None, host_byte_isa())
+        self._count, self.tables, self._kernel = count, tables, (desc.row_tensor is not None, host_byte_isa())
         self.constants = tuple(f"constant_tensors[{number}]" for number in range(len(desc.constant_tensors)))
         self.persistent_size = tables * ENTRIES
         self.temporary_size, self.prepared_temporary_size = self.persistent_size, 0
@@ -105,9 +108,14 @@ class LookupTablePlan(Plan):
             plan.load()
 
     def describe(self) -> str:
-        tables = f"a table for each of {self._tables} bytes" if self._kernel[0] else plural(self._tables, "table")
+        return f"compiled by LLVM, lookups on {self._threads}; {self.tables_said}"
+
+    @property
+    def tables_said(self) -> str:
+        """The number of tables, and what they hold."""
+        tables = f"a table for each of {self.tables} bytes" if self._kernel[0] else plural(self.tables, "table")
         names = " - ".join(type(operator).short_name() for operator in self._operators)
-        return f"compiled by LLVM, lookups on {self._threads}; {tables} of {ENTRIES} bytes hold all results of {names}"
+        return f"{tables} of {ENTRIES} bytes hold all results of {names}"
 
     @property
     def packing(self) -> Hashable:
@@ -116,7 +124,7 @@ class LookupTablePlan(Plan):
     def pack(self, constants: Pointers, persistent: int) -> Launch:
         def compute(stream: int) -> None:
             # Which byte is at a place of the input is that place in its table.
-            memory = [np.tile(np.arange(ENTRIES, dtype=np.uint8), self._tables)]
+            memory = [np.tile(np.arange(ENTRIES, dtype=np.uint8), self.tables)]
             addresses = [memory[0].ctypes.data, *(constants[name] for name in self.constants)]
             if self._kernel[0]:
                 addresses.append(addresses[0])

@@ -18,7 +18,7 @@ from dmlpy.devices.cpu.thread_pool_kernels import share_units, unit_addresses
 from dmlpy.devices.graphs.lookup_table_desc import ENTRIES
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from dmlpy.devices.cpu.quantized.products import ByteIsa
     from dmlpy.devices.cpu.thread_pool import TaskBody
@@ -26,21 +26,30 @@ if TYPE_CHECKING:
 _BYTE = ir.IntType(8)
 
 
+def entries_of(builder: Any, table: Any) -> Callable[[Any], Any]:
+    """Loads a table into four registers; what it returns appends the code that gives the entries at a register of places.
+
+    An instruction takes bytes from any places of two registers.
+    """
+    pointer = BYTES.as_pointer()
+    quarters = [builder.load(builder.inttoptr(builder.add(table, ADDRESS(REGISTER * at)), pointer), align=1) for at in range(4)]
+    kind = ir.FunctionType(BYTES, [BYTES] * 3)
+    take = declared(builder.module, kind, "llvm.x86.avx512.vpermi2var.qi.512")
+
+    def found(places: Any) -> Any:
+        low, high = (builder.call(take, [quarters[at], places, quarters[at + 1]]) for at in (0, 2))
+        return builder.select(builder.icmp_signed("<", places, ir.Constant(BYTES, None)), high, low)
+
+    return found
+
+
 @intrinsic
-def _look_up_in_registers(target: Any, source: Any, count: Any, table: Any) -> Any:
-    """Looks up bytes, 1 or more, in a table that is in four registers: an instruction takes bytes from any places of two of them."""
+def look_up_in_registers(target: Any, source: Any, count: Any, table: Any) -> Any:
+    """Looks up bytes, 1 or more, in a table that is in registers."""
 
     def generate(builder: Any, arguments: Any) -> None:
         target, source, count, table = arguments
-        pointer = BYTES.as_pointer()
-        quarters = [builder.load(builder.inttoptr(builder.add(table, ADDRESS(REGISTER * at)), pointer), align=1) for at in range(4)]
-        kind = ir.FunctionType(BYTES, [BYTES] * 3)
-        take = declared(builder.module, kind, "llvm.x86.avx512.vpermi2var.qi.512")
-
-        def found(places: Any) -> Any:
-            low, high = (builder.call(take, [quarters[at], places, quarters[at + 1]]) for at in (0, 2))
-            return builder.select(builder.icmp_signed("<", places, ir.Constant(BYTES, None)), high, low)
-
+        pointer, found = BYTES.as_pointer(), entries_of(builder, table)
         whole = builder.lshr(count, ADDRESS(6))
         with builder.if_then(builder.icmp_signed(">", whole, ADDRESS(0))):
             loop = Loop(builder, [ADDRESS(0)])
@@ -146,7 +155,7 @@ def _look_up_one_by_one(target: Any, source: Any, count: Any, table: Any) -> Non
 def _look_up_of(isa: ByteIsa) -> Any:
     """The kernel `look_up(target, source, count, table)`."""
     if isa.moves_bytes:
-        return _look_up_in_registers
+        return look_up_in_registers
     if not isa.shuffles_bytes:
         return _look_up_one_by_one
     width = 4 * isa.lanes

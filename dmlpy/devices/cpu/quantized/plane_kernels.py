@@ -26,7 +26,7 @@ from dmlpy.devices.cpu.quantized.byte_product_kernels import (
 )
 from dmlpy.devices.cpu.quantized.plane_tiling import CHUNK, CHUNK_VECTORS, FILL, DepthwisePlaneParameters
 from dmlpy.devices.cpu.quantized.products import REGISTER, Output
-from dmlpy.devices.cpu.quantized.result_kernels import ROW_SIZE, FilterResults, first_term, row_results, row_terms_at
+from dmlpy.devices.cpu.quantized.result_kernels import ROW_SIZE, FilterResults, filter_results, first_term, row_terms_at
 from dmlpy.devices.cpu.simd import ADDRESS, INDEX, Loop, field_at, integer_at, repeated_index
 from dmlpy.devices.cpu.thread_pool_kernels import own_scratch, share_tiles
 
@@ -93,7 +93,7 @@ def _chunk_writer(output: Output) -> Any:
 
 
 @cache
-def plane_product(quads: int, orders: int, quantized: bool, isa: ByteIsa) -> Any:
+def plane_product(quads: int, orders: int, quantized: bool, looks_up: bool, isa: ByteIsa) -> Any:
     """The kernel `multiply(chunk, end, source, offsets, order, weights, sums, results)`: sums of products of quads of a padded plane.
 
     It stores the sums of one chunk; or it writes quantized results of chunks up to `end`, to the one that has some that may be wrong, whose
@@ -104,6 +104,7 @@ def plane_product(quads: int, orders: int, quantized: bool, isa: ByteIsa) -> Any
         orders: orders of their bytes: as many, or one for all.
         quantized: whether results are written. `results` are the address of the filter's `RowTerms`, whose second term is 0, both limits,
             and the plane of results.
+        looks_up: whether results are looked up in the filter's table.
         isa: the instruction set that it is compiled for.
     """
     kind = ir.FunctionType(BYTES, [BYTES, BYTES])
@@ -121,7 +122,7 @@ def plane_product(quads: int, orders: int, quantized: bool, isa: ByteIsa) -> Any
             places = [read(builder, builder.add(order, ADDRESS(REGISTER * number))) for number in range(orders)]
             bases = [builder.add(source, _address_at(builder, builder.add(offsets, ADDRESS(8 * quad)))) for quad in range(quads)]
             begin = first_term(builder, isa, row) if quantized else all_of(isa, 0)
-            of_filter = FilterResults(builder, isa, row, (low, high)) if quantized else None
+            of_filter = FilterResults(builder, isa, row, (low, high), looks_up=looks_up) if quantized else None
             loop = Loop(builder, [first_chunk])
             (at,) = loop.values
             starts = [_address_at(builder, builder.add(at, ADDRESS(8 * vector))) for vector in range(CHUNK_VECTORS)]
@@ -151,11 +152,12 @@ def _address_at(builder: Any, address: Any) -> Any:
     return builder.load(builder.inttoptr(address, ADDRESS.as_pointer()), align=8)
 
 
-def _plane_multiplication(output: Output, quads: int, orders: int, isa: ByteIsa) -> Any:
+def _plane_multiplication(output: Output, quads: int, orders: int, looks_up: bool, isa: ByteIsa) -> Any:
     """The kernel `multiply_plane(p, source, scratch, channel, target)`, which convolves a padded plane with a filter."""
-    multiply, finish, write = plane_product(quads, orders, False, isa), row_results(output, True, isa), _chunk_writer(output)
+    multiply, write = plane_product(quads, orders, False, False, isa), _chunk_writer(output)
+    finish = filter_results(output, looks_up, isa)
     is_quantized, nothing = output is Output.BYTES, (0, 0, 0, 0)
-    quantize: Any = plane_product(quads, orders, True, isa) if is_quantized else None
+    quantize: Any = plane_product(quads, orders, True, looks_up, isa) if is_quantized else None
 
     @jit
     def multiply_plane(p: DepthwisePlaneParameters, source: Any, scratch: Any, channel: Any, target: Any) -> None:
@@ -180,16 +182,17 @@ def _plane_multiplication(output: Output, quads: int, orders: int, isa: ByteIsa)
     return multiply_plane
 
 
-def build_depthwise_planes(output: Output, quads: int, orders: int, isa: ByteIsa) -> TaskBody:
+def build_depthwise_planes(output: Output, quads: int, orders: int, looks_up: bool, isa: ByteIsa) -> TaskBody:
     """Builds a thread's part of a convolution, to be compiled.
 
     Args:
         output: what becomes of the sums.
         quads: quads of a window.
         orders: orders of their bytes: as many, or one for all.
+        looks_up: whether results are looked up in tables.
         isa: the instruction set that it is compiled for.
     """
-    multiply_plane = _plane_multiplication(output, quads, orders, isa)
+    multiply_plane = _plane_multiplication(output, quads, orders, looks_up, isa)
 
     @jit
     def fill(p: DepthwisePlaneParameters, image: Any, group: Any, padding: Any, target: Any) -> None:

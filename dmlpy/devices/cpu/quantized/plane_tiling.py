@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from dmlpy.devices.numpy.convolution.geometry import Array
 
 DEPTHWISE_PLANES = Kernel("dmlpy.devices.cpu.quantized.plane_kernels:build_depthwise_planes", 5)
-"""The convolution of planes: what becomes of the sums, the quads of a window and the orders of their bytes, and the instruction set."""
+"""The convolution of planes: what becomes of the sums, the quads of a window and the orders of their bytes, whether results are looked up,
+and the instruction set."""
 CHUNK_VECTORS = 4
 """Vectors of positions of a chunk: their results of bytes fill a register."""
 CHUNK = np.dtype([("sources", np.int64, CHUNK_VECTORS), *[(name, np.int64) for name in ("valid", "written", "target", "unused")]])

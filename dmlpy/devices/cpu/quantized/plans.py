@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from dmlpy.devices.cpu.quantized.int4_plan import WidenedPlan
     from dmlpy.devices.cpu.quantized.linear import Element, ElementsPlan
     from dmlpy.devices.cpu.quantized.matrix import ByteProductPlan
+    from dmlpy.devices.graphs.lookup_table_desc import LookupConvolutionDesc
     from dmlpy.devices.plan import Plan
 
 _BYTES = {DataType.UINT8, DataType.INT8}
@@ -80,6 +81,28 @@ def byte_convolution_plan(desc: QuantizedConvolvingDesc) -> ByteConvolutionPlan 
     if prod(desc.filter_tensor.sizes[1:]) > MOST_TERMS and not isinstance(desc, ConvolutionIntegerDesc):
         return f"a sum of more than {MOST_TERMS} products may not fit in 32 bits"
     return ByteConvolutionPlan(desc)
+
+
+@plan("dmlpy.devices.graphs.lookup_table_desc:LookupConvolutionDesc")
+def lookup_convolution_plan(desc: LookupConvolutionDesc) -> ByteConvolutionPlan | str:
+    """The plan of a convolution whose results are looked up."""
+    from dmlpy.devices.cpu.quantized.convolution import ByteConvolutionPlan
+    from dmlpy.devices.cpu.quantized.lookup_table import lookup_plan
+    from dmlpy.devices.cpu.quantized.products import host_byte_isa
+
+    if not host_byte_isa().moves_bytes:
+        return "a pass of its own looks results up: this processor takes no bytes from any places of registers"
+    lookups, convolution = desc.lookups, desc.convolution
+    if not set(lookups.table_axes) <= {1}:
+        return "tables are not those of filters"
+    table = lookup_plan(lookups)
+    if isinstance(table, str):
+        return table
+    if isinstance(plain := byte_convolution_plan(convolution), str):
+        return plain
+    return (
+        ByteConvolutionPlan(convolution, table) if plain.has_registers_left else "a pass of its own is faster: windows take all registers"
+    )
 
 
 @plan(QuantizedLinearAveragePoolingDesc)

@@ -121,6 +121,7 @@ class RowTerms(KernelStruct):
     scale: Float64 = field("the first scale")
     second_scale: Float64 = field("the second scale")
     output_scale: Float64 = field("the scale of the results")
+    table: Address = field("the table in which results are looked up, if they are")
     rounded_zero: Count = field("the bits of `result_kernels.ROUNDING` less the zero point of results as signed bytes")
     fitting_factor: Float32 = field("`factor`; NaN also if a product of it and a sum may reach `result_kernels.FITTING`")
 
@@ -153,6 +154,8 @@ class TermParameters(CountedParameters):
     output_signed: Flag = field("whether the results are signed")
     bias: Address = field("the bias of each filter, 32-bit integers; 0 for none")
     bias_step: Bytes = field("from a bias to the next")
+    tables: Address = field("the tables of rows in which results are looked up; 0 for none")
+    tables_step: Bytes = field("from a row's table to the next")
     row_terms: Address = field("the `RowTerms` of each row")
     column_first: Address = field("the columns' first terms, written for filters only")
     column_second: Address = field("the columns' second terms")
@@ -185,7 +188,7 @@ MOST_TERMS = 2**31 // 255**2
 BYTES = (DataType.UINT8, DataType.INT8)
 FLIP = 0x80808080
 """Changes the highest bit of each byte of a quad: signed bytes become unsigned ones that are larger by 128, and the reverse."""
-TERMS = Kernel("dmlpy.devices.cpu.quantized.result_kernels:build_terms", 5)
+TERMS = Kernel("dmlpy.devices.cpu.quantized.term_kernels:build_terms", 5)
 """The terms of rows and columns."""
 
 

@@ -15,10 +15,11 @@ from llvmlite import ir
 
 from dmlpy.devices.cpu.compiler import types
 from dmlpy.devices.cpu.compiler.functions import allocated, declared, intrinsic, jit, unpacked
-from dmlpy.devices.cpu.memory_kernels import byte_at, double_at, set_byte, set_double, set_word, word_at
-from dmlpy.devices.cpu.quantized.byte_move_kernels import low_bits, put_valid
+from dmlpy.devices.cpu.memory_kernels import byte_at, double_at, set_byte, set_word, word_at
+from dmlpy.devices.cpu.quantized.byte_move_kernels import BYTES, low_bits, put_valid
 from dmlpy.devices.cpu.quantized.byte_product_kernels import all_of, copy_bytes, integers, load, quad_sums, store
-from dmlpy.devices.cpu.quantized.products import Dot, Output, RowTerms, TermParameters
+from dmlpy.devices.cpu.quantized.lookup_table_kernels import entries_of, look_up_in_registers
+from dmlpy.devices.cpu.quantized.products import REGISTER, Dot, Output, RowTerms
 from dmlpy.devices.cpu.simd import (
     ADDRESS,
     FLOAT,
@@ -26,11 +27,8 @@ from dmlpy.devices.cpu.simd import (
     each_below,
     each_count,
     first_bit,
-    float_at,
     repeated,
     repeated_index,
-    set_float,
-    set_integer,
     simd_of,
     struct_view,
 )
@@ -39,7 +37,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from dmlpy.devices.cpu.quantized.products import ByteIsa
-    from dmlpy.devices.cpu.thread_pool import TaskBody
 
 _DOUBLE, _BYTE = ir.DoubleType(), ir.IntType(8)
 TIE_MARGIN = 2.0**-13
@@ -308,16 +305,17 @@ class FilterResults:
         isa: the instruction set.
         row: the address of the filter's `RowTerms`.
         limits: the least and the largest result.
+        looks_up: whether results are looked up in the filter's table.
     """
 
-    def __init__(self, builder: Any, isa: ByteIsa, row: Any, limits: tuple[Any, Any]) -> None:
-        self._isa, self._row, self._limits, self._simd = isa, row, limits, simd_of(isa.floats)
+    def __init__(self, builder: Any, isa: ByteIsa, row: Any, limits: tuple[Any, Any], *, looks_up: bool) -> None:
+        self._isa, self._row, self._limits, self._simd, self._looks_up = isa, row, limits, simd_of(isa.floats), looks_up
         self._factor = self._simd.repeated(builder, _term(builder, row, "fitting_factor", FLOAT))
         self._zero_point, self._fuses = _term(builder, row, "zero_point"), isa.lanes == _FUSING_LANES
         self._rounded_zero = repeated_index(builder, _term(builder, row, "rounded_zero"), isa.lanes)
 
     def write(self, builder: Any, totals: list[Any], sums: Any, put: Callable[[Any], None]) -> Any:
-        """Writes results side by side. If some may be wrong, which it returns, it stores the sums; `row_results` corrects the results.
+        """Writes results side by side. If some may be wrong, which it returns, it stores the sums; `row_results` writes the results again.
 
         Args:
             builder: where the code is appended.
@@ -331,13 +329,21 @@ class FilterResults:
             (results, off), margin = _narrow_portably(builder, isa, steps, self._zero_point, self._limits), TIE_MARGIN
         else:
             (results, off), margin = self._rounded_results(builder, numbers), _FUSED_MARGIN if self._fuses else _PRODUCT_MARGIN
-        put(results)
+        put(self._entries(builder, results) if self._looks_up else results)
         unsure = _are_unsure(builder, isa, off, margin)
         with builder.if_then(unsure, likely=False):
             first = first_term(builder, isa, self._row)
             for vector, total in enumerate(totals):
                 store(builder, builder.sub(total, first), builder.add(sums, ADDRESS(vector * isa.lanes * 4)))
         return unsure
+
+    def _entries(self, builder: Any, results: Any) -> Any:
+        """What the filter's table has for results, given as words of four bytes."""
+        words, count = REGISTER // 4, results.type.count
+        every = ir.Constant(ir.VectorType(INDEX, words), [min(at, count - 1) for at in range(words)])
+        places = builder.bitcast(builder.shuffle_vector(results, results, every), BYTES)
+        found = builder.bitcast(entries_of(builder, _term(builder, self._row, "table"))(places), ir.VectorType(INDEX, words))
+        return builder.shuffle_vector(found, found, ir.Constant(ir.VectorType(INDEX, count), list(range(count))))
 
     def _rounded_results(self, builder: Any, numbers: list[Any]) -> tuple[Any, list[Any]]:
         """`_narrow` of products that are known to be less than `FITTING`, or to be NaN."""
@@ -354,17 +360,18 @@ class FilterResults:
 
 
 @cache
-def quantized_product(filters: int, most: int, isa: ByteIsa) -> Any:
+def quantized_product(filters: int, most: int, looks_up: bool, isa: ByteIsa) -> Any:
     """The kernel of quantized results of filters, which leave the registers as such, written side by side.
 
     `multiply(count, channels, plane, taps, offsets, source, weights, sums, results)` has the arguments of `quad_product` first. Results are
     how many of the filters there are, whose second terms are 0, the address of the first one's `RowTerms`, the limits, the target of the
     first filter, the bytes to the next one's, and a bit for each position whose results are written, all if the processor does not move
-    bytes. It returns a bit for each filter that has results which may be wrong, whose sums it stores; `row_results` corrects them.
+    bytes. It returns a bit for each filter that has results which may be wrong, whose sums it stores; `row_results` writes them again.
 
     Args:
         filters: filters of a block.
         most: vectors, at most.
+        looks_up: whether results are looked up in the filters' tables.
         isa: the instruction set that it is compiled for.
     """
     size = isa.lanes * 4
@@ -386,7 +393,7 @@ def quantized_product(filters: int, most: int, isa: ByteIsa) -> Any:
                 for row in each_below(builder, range(filters), used):
                     to, own = builder.add(target, builder.mul(step, ADDRESS(row))), totals[row * number : (row + 1) * number]
                     of_row = builder.add(sums, ADDRESS(row * most * size))
-                    of_filter = FilterResults(builder, isa, terms[row], (low, high))
+                    of_filter = FilterResults(builder, isa, terms[row], (low, high), looks_up=looks_up)
                     put = partial(put_valid, builder, address=to, valid=valid, written=written)
                     unsure = of_filter.write(builder, own, of_row, put if isa.moves_bytes else partial(store, builder, address=to))
                     found = builder.shl(builder.zext(unsure, ADDRESS), ADDRESS(row))
@@ -396,6 +403,25 @@ def quantized_product(filters: int, most: int, isa: ByteIsa) -> Any:
         return types.int64(*[types.int64] * 8, types.UniTuple(types.int64, 7)), generate
 
     return multiply
+
+
+@cache
+def filter_results(output: Output, looks_up: bool, isa: ByteIsa) -> Any:
+    """The kernel `finish` of `row_results`, whose rows are filters, which looks quantized results up in the filter's table.
+
+    Args:
+        output: what becomes of the sums.
+        looks_up: whether there are tables.
+        isa: the instruction set that it is compiled for.
+    """
+    finish, width = row_results(output, True, isa), isa.lanes
+
+    @jit
+    def finish_by_table(p: Any, row: Any, second: Any, total: Any, columns: Any, count: Any, bias: Any, target: Any) -> None:
+        finish(p, row, second, total, columns, count, bias, target)
+        look_up_in_registers(target, target, count * width, row_terms_at(row).table)
+
+    return finish_by_table if looks_up else finish
 
 
 @cache
@@ -495,103 +521,3 @@ def row_writer(output: Output) -> Any:
         return column, target
 
     return write_rows
-
-
-@jit
-def _zero_at(address: Any, is_signed: Any, shift: Any) -> Any:
-    """A zero point, moved like the bytes that it belongs to."""
-    value = 0
-    if address != 0:
-        value = byte_at(address)
-        if is_signed != 0 and value > 127:
-            value -= 256
-    return value + shift
-
-
-@jit
-def _scale_at(address: Any) -> Any:
-    return 1.0 if address == 0 else float(float_at(address))
-
-
-@jit
-def _factor_of(scale: Any) -> Any:
-    """A product of scales, or NaN if it has less than the precision of float32."""
-    return scale if LEAST_FACTOR <= abs(scale) <= LARGEST_FACTOR else float("nan")
-
-
-@jit
-def _entry_of(address: Any, step: Any, number: Any) -> Any:
-    """The address of a row's or column's scale or zero point; 0 if there is none."""
-    return address + step * number if address != 0 else 0
-
-
-@jit
-def _scales_of_row(p: TermParameters, row: Any) -> Any:
-    """The scales of a row, and their product as a factor."""
-    scale, second_scale = _scale_at(_entry_of(p.left_scale, p.left_scale_step, row)), 1.0
-    if p.of_filters != 0:
-        scale, second_scale = _scale_at(p.right_scale), scale
-    output_scale = _scale_at(_entry_of(p.output_scale, p.output_scale_step, row))
-    return scale, second_scale, output_scale, _factor_of(scale * second_scale / output_scale)
-
-
-@jit
-def _zeros_of_row(p: TermParameters, row: Any) -> Any:
-    """The zero points of a row and of its results."""
-    left = _zero_at(_entry_of(p.left_zero, p.left_zero_step, row), p.left_signed, p.left_shift)
-    return left, _zero_at(_entry_of(p.output_zero, p.output_zero_step, row), p.output_signed, 0)
-
-
-@jit
-def _compute_columns(p: TermParameters) -> None:
-    """Writes the terms of all columns."""
-    for column in range(p.columns):
-        right, scale = 0, 1.0
-        if p.of_filters != 0:
-            set_word(p.column_first + 4 * column, 1)
-        elif column < p.valid_columns:
-            right = _zero_at(_entry_of(p.right_zero, p.right_zero_step, column), p.right_signed, p.right_shift)
-            scale = _scale_at(_entry_of(p.right_scale, p.right_scale_step, column))
-        set_word(p.column_second + 4 * column, right)
-        set_float(p.column_factor + 4 * column, _factor_of(scale))
-        set_double(p.column_scale + 8 * column, scale)
-
-
-def build_terms() -> TaskBody:
-    """Builds the task that computes the terms of rows and columns from scales and zero points, to be compiled."""
-    parameters_at, nan = struct_view(TermParameters), float("nan")
-
-    def compute(parameters: Any, thread: Any, threads: Any, sync: Any, epoch: Any) -> None:
-        p, uses_second = parameters_at(parameters), 0
-        # Read once: LLVM cannot know that the stores below do not write the parameters.
-        row_terms, sums, terms, biases, bias_step, of_filters = p.row_terms, p.sums, p.terms, p.bias, p.bias_step, p.of_filters != 0
-        right = _zero_at(p.right_zero, p.right_signed, p.right_shift) if of_filters else 0
-        offset, fitting = 0 if p.output_signed != 0 else 128, 65025 * terms  # a product of differences is at most 255 * 255
-        scales_vary, zeros_vary = p.left_scale_step | p.output_scale_step != 0, p.left_zero_step | p.output_zero_step != 0
-        (scale, second_scale, output_scale, factor), (left, zero_point) = _scales_of_row(p, 0), _zeros_of_row(p, 0)
-        for row in range(p.rows):
-            r = row_terms_at(row_terms + row * ROW_SIZE)
-            if zeros_vary:
-                left, zero_point = _zeros_of_row(p, row)
-            if scales_vary:
-                scale, second_scale, output_scale, factor = _scales_of_row(p, row)
-            first, second, of_row, bias, added = -left, terms * left, factor, 0, 0
-            if of_filters:
-                first, second = terms * right * left - right * word_at(sums + 4 * row), -left
-                uses_second |= left
-            if biases != 0:
-                bias = word_at(biases + bias_step * row)
-                if abs(bias) + fitting < 0x7FFFFFFF:
-                    first, bias, added = first + bias, 0, bias
-                else:
-                    of_row = nan
-            r.first, r.second, r.zero_point, r.factor, r.bias = wrapped(first), second, zero_point, of_row, float(bias)
-            r.scale, r.second_scale, r.output_scale = scale, second_scale, output_scale
-            fits = abs(of_row) * (fitting + abs(added)) < FITTING
-            r.fitting_factor = np.float32(of_row if fits else nan)  # type: ignore[assignment]  # a float to type checkers
-            r.rounded_zero = ROUNDING_BITS - (zero_point - offset)
-        if of_filters:
-            set_integer(p.uses_second, uses_second)
-        _compute_columns(p)
-
-    return compute

@@ -25,9 +25,10 @@ if TYPE_CHECKING:
     from dmlpy.operators.quantized.products import QuantizedConvolvingDesc
 
 CONVOLUTION = Kernel("dmlpy.devices.cpu.quantized.convolution_kernels:build_convolution", 5)
-"""The convolution: what becomes of the sums, and the instruction set."""
+"""The convolution: what becomes of the sums, whether results are looked up in tables, and the instruction set."""
 DEPTHWISE = Kernel("dmlpy.devices.cpu.quantized.convolution_kernels:build_depthwise", 5)
-"""The convolution of groups of one channel: what becomes of the sums, the stride along rows, and the instruction set."""
+"""The convolution of groups of one channel: what becomes of the sums, the stride along rows, whether results are
+looked up, and the instruction set."""
 DEPTHWISE_VECTORS = 4
 """Vectors of positions whose sums are in registers at once."""
 _TILE_BYTES = 1 << 17
