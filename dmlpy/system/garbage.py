@@ -11,6 +11,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
+_MANY = 50_000
+"""The objects from which on those of a block are moved to the oldest generation at once."""
+
+
 @contextmanager
 def collections_paused() -> Iterator[None]:
     """Pauses the collector, which would traverse all objects again and again: a tenth of the time of such work.
@@ -26,6 +30,8 @@ def collections_paused() -> Iterator[None]:
         if collects:
             if len(sys.modules) > modules:
                 _settle()
+            elif gc.get_count()[0] > _MANY:
+                gc.collect(1)  # the collector would traverse them twice: with the youngest generation, then with the next one
             gc.enable()
 
 

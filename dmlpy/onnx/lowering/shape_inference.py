@@ -21,7 +21,7 @@ from dmlpy.onnx.nodes.node import NotLowered
 from dmlpy.onnx.nodes.windows import cropped_sizes, transposed_sizes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Hashable, Iterator, Mapping, Sequence
 
     from onnx import OperatorSetIdProto, TypeProto
 
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 _MOST = 1024
 """The most elements of a known input that inference reads: shapes, axes and the like are short."""
+_READS_ANY_NUMBER = frozenset({"OneHot", "Range", "Resize", "Upsample"})
+"""Operators of whose inputs inference reads floats and bytes, too."""
 _WITH_AXIS = frozenset({"Add", "And", "Div", "Equal", "Greater", "Less", "Mul", "Or", "PRelu", "Pow", "Sub", "Xor"})
 _BROADCAST_SINCE = 7
 """The opset from which on these operators broadcast as NumPy does; before, attributes say how."""
@@ -54,15 +56,8 @@ def infer_outputs(node: Node, opsets: Mapping[str, int], types: Mapping[str, Typ
         types: types that the model's file states or implies, for operators that ONNX does not know.
         labels: the outputs' names there.
     """
-    found: dict[str, TypeProto] = {}
     own = infer_from_subgraphs(node)
-    if node.schema is not None and not node.problems:
-        for known in _versions(node.schema):
-            for name, stated in _infer_by_schema(known, node, opsets).items():
-                if name not in found or not _has_sizes(found[name]):
-                    found[name] = stated if known is node.schema else _with_own_type(node, name, stated)
-            if all(_has_sizes(found.get(name)) for name in node.proto.output if name):
-                break
+    found: Mapping[str, TypeProto] = {} if node.schema is None or node.problems else _infer_once(node, node.schema, opsets)
     described = () if not node.domain or node.problems else describe_outputs(node)
     values: list[Value | None] = []
     from_file: set[int] = set()
@@ -85,14 +80,70 @@ def infer_outputs(node: Node, opsets: Mapping[str, int], types: Mapping[str, Typ
     return with_symbolic_sizes(node, values, from_file) if are_symbolic() else tuple(values)
 
 
+_INFERRED: dict[Hashable, tuple[TypeProto | None, ...]] = {}
+"""The types of the outputs of nodes by `_key_of`: networks repeat their layers."""
+_MOST_INFERRED = 2048
+"""The most nodes of `_INFERRED`."""
+_MOST_KEY_BYTES = 1024
+"""The bytes of the attributes, and of each known input, up to which the types of a node's outputs are kept."""
+
+
+def _infer_once(node: Node, schema: defs.OpSchema, opsets: Mapping[str, int]) -> Mapping[str, TypeProto]:
+    """The types of a node's outputs by name, as far as ONNX infers them, of a node that is valid in ONNX."""
+    key = _key_of(node, schema, opsets)
+    kept = None if key is None else _INFERRED.get(key)
+    if kept is not None:
+        return {name: proto for name, proto in zip(node.proto.output, kept, strict=True) if proto is not None}
+    found = _infer_by_versions(node, schema, opsets)
+    if key is not None:
+        if len(_INFERRED) >= _MOST_INFERRED:
+            _INFERRED.clear()
+        _INFERRED[key] = tuple(found.get(name) for name in node.proto.output)
+    return found
+
+
+def _key_of(node: Node, schema: defs.OpSchema, opsets: Mapping[str, int]) -> Hashable | None:
+    """What the inference of a node reads, but for names; None if that is much, or has symbolic sizes."""
+    if are_symbolic() or sum(item.ByteSize() for item in node.proto.attribute) > _MOST_KEY_BYTES:
+        return None
+    inputs: list[Hashable] = []
+    for value in node.inputs:
+        if value is None:
+            inputs.append(None)
+            continue
+        if value.kind != "tensor":
+            return None
+        elements: Hashable = None
+        if _is_read(node, value):
+            assert value.array is not None
+            if value.array.nbytes > _MOST_KEY_BYTES:
+                return None
+            elements = value.array.tobytes()
+        inputs.append((value.element, value.sizes, value.array is None, elements))
+    attributes = tuple(item.SerializeToString() for item in node.proto.attribute)
+    names = [*node.proto.input]
+    twice = tuple(map(names.index, names)) if len({*names}) < len(names) else ()
+    versions = tuple(opsets.items())
+    return schema.name, schema.domain, schema.since_version, versions, attributes, tuple(inputs), twice, tuple(map(bool, node.proto.output))
+
+
+def _infer_by_versions(node: Node, schema: defs.OpSchema, opsets: Mapping[str, int]) -> Mapping[str, TypeProto]:
+    found: dict[str, TypeProto] = {}
+    for known in _versions(schema):
+        for name, stated in _infer_by_schema(known, node, opsets).items():
+            if name not in found or not _has_sizes(found[name]):
+                found[name] = stated if known is schema else _with_own_type(node, name, stated)
+        if all(_has_sizes(found.get(name)) for name in node.proto.output if name):
+            break
+    return found
+
+
 def _infer_by_schema(schema: defs.OpSchema, node: Node, opsets: Mapping[str, int]) -> Mapping[str, TypeProto]:
     """The types of a node's outputs by a version of its operator, as far as ONNX infers them."""
     if not inference_guard.allows_inference(node, schema):
         return {}
     given = {value.name: value for value in node.inputs if value is not None}
-    known = {
-        name: _make_tensor(value) for name, value in given.items() if value.array is not None and example_array(value.array).size <= _MOST
-    }
+    known = {name: _make_tensor(value) for name, value in given.items() if _is_read(node, value)}
     imports = [*_imports(tuple(opsets.items()))]
     try:
         types = {name: example_of(value).proto for name, value in given.items()}
@@ -238,6 +289,13 @@ def _with_own_type(node: Node, name: str, stated: TypeProto) -> TypeProto:
         return stated
     stated.tensor_type.elem_type = value.element
     return stated
+
+
+def _is_read(node: Node, value: Value) -> bool:
+    """Whether ONNX's inference may read the elements of an input: they are known, few, and no weights."""
+    if value.array is None or (array := example_array(value.array)).size > _MOST:
+        return False
+    return node.op_type in _READS_ANY_NUMBER or (array.dtype.kind in "iu" and array.dtype.itemsize > 1)
 
 
 def _make_tensor(value: Value) -> TensorProto:
