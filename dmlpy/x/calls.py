@@ -14,11 +14,12 @@ from dmlpy.description.descs import OperatorDesc
 from dmlpy.description.enums import DataType
 from dmlpy.description.registry import operator_class
 from dmlpy.description.tensors import TensorDesc
+from dmlpy.description.value_structs import ScaleBias
 from dmlpy.graphs import views
 from dmlpy.graphs.builder import constant_of
 from dmlpy.messages.naming import listed
 from dmlpy.messages.problems import DescError, Problem, only_errors
-from dmlpy.validation.checking import check
+from dmlpy.validation.checking import FLOAT32_OVERFLOW, check, keep_validity
 from dmlpy.x.defaults import told_sizes, with_defaults
 from dmlpy.x.desc_cache import DescBuild, cached_desc, token_of
 from dmlpy.x.policies import current_policy
@@ -86,6 +87,24 @@ def input_ref(name: str, tensor: TensorDesc) -> TensorRef:
     return TensorRef(InputProducer(name=name, origin=caller_location(), tensor=tensor), 0, tensor)
 
 
+_NEUTRAL = ScaleBias(scale=1.0, bias=0.0)
+
+
+def _ordinary_factors(given: Mapping[str, Any]) -> ScaleBias | None:
+    """The argument `scale_bias` if no rule can concern its numbers, so that calls with other such numbers share the checks."""
+    factors = given.get("scale_bias")
+    if type(factors) is dict and factors.keys() == {"Scale", "Bias"}:
+        numbers = factors["Scale"], factors["Bias"]
+    elif isinstance(factors, ScaleBias):
+        numbers = factors.scale, factors.bias
+    else:
+        return None
+    scale, bias = (float(number) if isinstance(number, np.floating) else number for number in numbers)
+    if not all(type(number) in (int, float) and abs(number) < FLOAT32_OVERFLOW for number in (scale, bias)):
+        return None
+    return ScaleBias(scale=float(scale), bias=float(bias))
+
+
 def _broadcast(ref: TensorRef, sizes: Sequence[int]) -> TensorRef:
     return TensorRef(ref.producer, ref.index, views.broadcast(ref.tensor, sizes))
 
@@ -107,9 +126,16 @@ class _Call:
         if problems:
             raise DescError(self.name, problems)
         tensors = self._tensors()
-        token = token_of(operator, self.refs, given)
-        build = DescBuild(lambda: self._desc(operator, tensors, given))
+        factors = _ordinary_factors(given)
+        members = given if factors is None else {**given, "scale_bias": _NEUTRAL}
+        token = token_of(operator, self.refs, members)
+        if token is None:
+            members, factors = given, None
+        build = DescBuild(lambda: self._desc(operator, tensors, members))
         desc = build.make() if token is None else cached_desc(token, build)
+        if factors is not None:
+            neutral, desc = desc, desc.replace(scale_bias=factors)
+            keep_validity(neutral, desc)
         for slot in desc.input_slots():
             if slot.tensor is not None and slot.tensor is not (ref := self.refs[slot.place]).tensor:
                 self.refs[slot.place] = TensorRef(ref.producer, ref.index, slot.tensor)

@@ -98,6 +98,9 @@ def immutable_problems(immutable: object, owned: Sequence[str]) -> list[Problem]
     if isinstance(immutable, str) or not isinstance(immutable, Collection):
         remedy = f"immutable=[{immutable!r}]" if isinstance(immutable, str) and immutable in owned else None
         return [Problem("bind.form", "immutable", brief(immutable), "a list of names of owned inputs", (), remedy)]
+    known = frozenset(owned)
+    unknown = [name for name in immutable if not (isinstance(name, str) and name in known)]
+    if not unknown:
+        return []
     expected = f"one of {', '.join(owned)}" if owned else "nothing: the graph has no owned inputs"
-    unknown = (name for name in immutable if name not in owned)
     return [Problem("bind.unknown", "immutable", brief(name), expected, (), did_you_mean(name, owned)) for name in unknown]

@@ -106,10 +106,14 @@ class CompiledGraph:
         return self._program.ir.owned
 
     @cached_property
+    def _prepared_names(self) -> frozenset[str]:
+        """`prepared_inputs` for look-ups: a model may have thousands of weights."""
+        return frozenset(self.prepared_inputs)
+
+    @cached_property
     def _unprepared_inputs(self) -> dict[str, TensorDesc]:
         """The inputs that each dispatch binds, by name."""
-        taken = self.prepared_inputs
-        return {name: tensor for name, tensor in self.inputs.items() if name not in taken}
+        return {name: tensor for name, tensor in self.inputs.items() if name not in self._prepared_names}
 
     @property
     def binding_properties(self) -> BindingProperties:
@@ -284,7 +288,7 @@ class CompiledGraph:
 
         handle = self.device.stream_handle(stream)
         checked_runs(runs, f"{self.name}.profile")
-        wanted = {name: tensor for name, tensor in self.inputs.items() if persistent is None or name not in self.prepared_inputs}
+        wanted = {name: tensor for name, tensor in self.inputs.items() if persistent is None or name not in self._prepared_names}
         bound, problems = self._arguments.bind(given, wanted, self._input_order(), "input", handle)
         if problems:
             raise BindError(f"{self.name}.profile", problems)
@@ -292,8 +296,8 @@ class CompiledGraph:
         written = [binding.bind_allocated(self.device, name, self.outputs[name], array) for name, array in made.items()]
         binding.order_after_producers(self.device, bound, handle, [])
         if persistent is None and self.prepared_inputs:
-            persistent = self._packing.pack([item for item in bound if item.name in self.prepared_inputs], None, handle)
-        others = [item for item in bound if item.name not in self.prepared_inputs]
+            persistent = self._packing.pack([item for item in bound if item.name in self._prepared_names], None, handle)
+        others = [item for item in bound if item.name not in self._prepared_names]
         return self._dispatch(others, written, None, persistent, handle, repeated=True).profile(runs, handle)
 
     @with_call_errors
@@ -383,7 +387,7 @@ class CompiledGraph:
         copied_back: list[tuple[np.ndarray[Any, Any], BoundTensor]] = []
         results = {name: tensors.get(name) for name in self.outputs}
         given = {name: value for name, value in tensors.items() if name not in results}
-        taken = set() if persistent is None else set(self.prepared_inputs)
+        taken = frozenset[str]() if persistent is None else self._prepared_names
         wanted = {name: tensor for name, tensor in self.inputs.items() if name not in taken}
         bound, problems = self._arguments.bind(given, wanted, self._input_order(), "input", copied_on)
         passed = {name: value for name, value in results.items() if value is not None}
@@ -401,8 +405,8 @@ class CompiledGraph:
         written += [binding.bind_allocated(self.device, name, absent[name], array) for name, array in made.items()]
         binding.order_after_producers(self.device, [*bound, *written], handle, producers)
         if persistent is None and self.prepared_inputs:
-            persistent = self._packing.pack([item for item in bound if item.name in self.prepared_inputs], None, handle)
-        others = [item for item in bound if item.name not in self.prepared_inputs]
+            persistent = self._packing.pack([item for item in bound if item.name in self._prepared_names], None, handle)
+        others = [item for item in bound if item.name not in self._prepared_names]
         if calls is not None:
             calls.run({item.name: item.pointer for item in (*others, *written)}, scratch, handle)
         else:

@@ -57,7 +57,8 @@ class GraphLaunches:
         self._fixed |= {source: self._packed + offset for source, offset in program.owned.items()}
         if isinstance(persistent, BorrowingMemory):
             self._fixed |= {source: self._bound_address(pointer, None) for source, pointer in persistent.borrowed.items()}
-        self._names = {source: name for name, (source, _) in program.ir.inputs.items() if name not in program.ir.owned}
+        owned = frozenset(program.ir.owned)
+        self._names = {source: name for name, (source, _) in program.ir.inputs.items() if name not in owned}
         self._names |= program.direct
         self._launches: LaunchSequence | None = None
         self._launch: Launch | None = None

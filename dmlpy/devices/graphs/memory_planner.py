@@ -87,11 +87,11 @@ _MOST_PLACEMENTS = 10_000
 _MOST_PAIRS = 2**20
 """The most pairs of items that are needed at once: each method visits each pair. A thousand items may all be needed at once."""
 _FEW = 16
-"""Up to this many items, lists are faster than arrays, each of whose functions takes some microseconds."""
+"""Up to this many neighbours of an item, lists are faster than arrays, each of whose functions takes some microseconds."""
 _IN_ORDER = "in order of execution"
 
-Neighbours = Sequence[Sequence[int] | np.ndarray[Any, np.dtype[np.int64]]]
-"""For each item the numbers of those that are needed at the same time."""
+Neighbours = Sequence[Sequence[int]] | Sequence[np.ndarray[Any, np.dtype[np.int64]]]
+"""For each item the numbers of those that are needed at the same time: lists if they are few, arrays if they are many."""
 
 
 def plan_memory(items: Iterable[Item], like: MemoryPlan | None = None) -> MemoryPlan:
@@ -181,13 +181,14 @@ def _neighbours(items: Sequence[Item]) -> Neighbours | None:
     later = np.arange(len(earlier)) - np.repeat(np.cumsum(counts) - counts, counts) + earlier + 1
     pairs = np.concatenate((order[earlier], order[later])), np.concatenate((order[later], order[earlier]))
     by_item = np.lexsort(pairs[::-1])
-    return np.split(pairs[1][by_item], np.searchsorted(pairs[0][by_item], places[1:]))
+    found = np.split(pairs[1][by_item], np.searchsorted(pairs[0][by_item], places[1:]))
+    return [own.tolist() for own in found] if len(by_item) <= _FEW * len(items) else found
 
 
 def _places(items: Sequence[Item], order: Iterable[int], neighbours: Neighbours) -> tuple[int, ...]:
     """The offsets of items that are placed in this order, each in the smallest gap that holds it."""
-    if len(items) <= _FEW:
-        return _places_of_few(items, order, neighbours)
+    if isinstance(neighbours[0], list):
+        return _places_among_few(items, order, neighbours)
     offsets = np.full(len(items), -1, np.int64)
     ends = np.zeros(len(items), np.int64)
     for at in order:
@@ -206,7 +207,7 @@ def _places(items: Sequence[Item], order: Iterable[int], neighbours: Neighbours)
     return tuple(int(offset) for offset in offsets)
 
 
-def _places_of_few(items: Sequence[Item], order: Iterable[int], neighbours: Neighbours) -> tuple[int, ...]:
+def _places_among_few(items: Sequence[Item], order: Iterable[int], neighbours: Neighbours) -> tuple[int, ...]:
     """The result of `_places`, without arrays."""
     placed: dict[int, tuple[int, int]] = {}
     for at in order:
