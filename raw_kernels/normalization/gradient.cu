@@ -5,6 +5,8 @@
 //   training    dx = scale inverse (dy - sum(dy) / n - (x - c) inverse^2 sum(dy (x - c)) / n)
 //   constants   dx = scale inverse dy
 //
+// Where sum(dy (x - mean)) is not finite, d_scale is NaN, and so is all of the group's dx in training.
+//
 // Centring again needs no pass: with delta = sum(x - mean) / n it is c = mean + delta, and sum(dy (x - c)) is
 // sum(dy (x - mean)) - delta sum(dy).
 //
@@ -110,11 +112,16 @@ struct Constants {
     }
 };
 
+/// NaN if the sum of products is an infinity or NaN, else 0.
+__device__ __forceinline__ float not_finite(Sums const& sums) {
+    return 0.0f * sums.product;
+}
+
 /// Writes d_scale and d_bias of a group.
 template <class S>
 __device__ void store_statistics(Statistics<S> const& statistics, Places<5> const& places, Given const& given, Sums const& sums) {
     if (statistics.d_scale != nullptr) {
-        statistics.d_scale[places.of[of_d_scale]] = machine::from_float<S>(sums.product * given.inverse);
+        statistics.d_scale[places.of[of_d_scale]] = machine::from_float<S>((sums.product + not_finite(sums)) * given.inverse);
     }
     if (statistics.d_bias != nullptr) {
         statistics.d_bias[places.of[of_d_bias]] = machine::from_float<S>(sums.dy);
@@ -127,7 +134,7 @@ __device__ Slope slope_of(GradientParameters<T, S> const& parameters, Given cons
     float const entries = parameters.statistics.entries;
     float const delta = parameters.corrects_mean != 0 ? sums.deviation / entries : 0.0f;
     float const product = sums.product - delta * sums.dy;
-    return {sums.dy / entries, product / entries * given.inverse * given.inverse, delta};
+    return {sums.dy / entries + not_finite(sums), product / entries * given.inverse * given.inverse, delta};
 }
 
 /// Vectors of a tensor, one for each place.

@@ -14,6 +14,7 @@ from tests.support.operators.batch_normalization_runs import LAYOUTS as MEMORY_L
 from tests.support.operators.batch_normalization_runs import results
 from tests.support.operators.exact import exact
 from tests.support.operators.normalization_cases import INPUTS, MODES, Array, Arrays, case, check, described, random_values, run
+from tests.support.tolerance import assert_close
 
 DATA_TYPES = pytest.mark.parametrize("dtype", [np.float32, np.float16], ids=["FLOAT32", "FLOAT16"])
 MODE = pytest.mark.parametrize("mode", MODES)
@@ -374,3 +375,23 @@ def test_what_is_no_number_in_a_large_group(every_device: dml.Device, channels: 
     for name, values in found.items():
         assert np.isnan(np.take(values, 1, channels)).all(), name
         np.testing.assert_array_equal(np.take(values, 0, channels), np.take(clean[name], 0, channels), err_msg=name)
+
+
+@pytest.mark.parametrize("value", [np.inf, -np.inf, np.nan])
+@pytest.mark.parametrize("where", ["input_tensor", "input_gradient_tensor", "mean_tensor"])
+@pytest.mark.parametrize("operator", [dml.BatchNormalizationGradDesc, dml.BatchNormalizationTrainingGradDesc])
+def test_a_group_whose_sum_is_not_finite(every_device: dml.Device, operator: Any, where: str, value: float) -> None:
+    """It has no gradient of the scale, and in training none of the input: NaN. Other groups have theirs."""
+    rng = np.random.default_rng(5)
+    arrays = {name: rng.standard_normal((2, 3, 3, 5)).astype(np.float32) for name in ("input_tensor", "input_gradient_tensor")}
+    arrays |= {name: rng.standard_normal((1, 3, 1, 1)).astype(np.float32) for name in ("mean_tensor", "variance_tensor", "scale_tensor")}
+    arrays["variance_tensor"] = np.abs(arrays["variance_tensor"]) + np.float32(0.5)
+    arrays[where][0, 1, 0, 0] = value
+    desc = described(operator, arrays, epsilon=1e-5)
+    found, expected = run(every_device, desc, arrays), exact(desc, arrays)
+    for name, values in found.items():
+        np.testing.assert_array_equal(np.isfinite(values), np.isfinite(expected[name]), name)
+        assert_close(values[:, ::2], expected[name][:, ::2], np.float32, terms=64, what=name)
+    assert np.isnan(found["output_scale_gradient_tensor"][0, 1, 0, 0])
+    if operator is dml.BatchNormalizationTrainingGradDesc:
+        assert np.isnan(found["output_gradient_tensor"][:, 1]).all()

@@ -42,20 +42,27 @@ def normalized(x: Array, mean: Array, variance: Array, epsilon: float) -> Array:
 
 
 def gradients(dy: Array, x: Array, mean: Array, variance: Array, scale: Array, epsilon: float) -> tuple[Array, Array, Array]:
-    """The gradients of x, scale and bias for given mean and variance, which do not depend on x."""
-    axes = repeated_axes(mean)
-    d_x = scale / np.sqrt(variance + epsilon) * dy
-    d_scale = np.sum(dy * normalized(x, mean, variance, epsilon), axis=axes, keepdims=True)
-    return d_x, d_scale, np.sum(dy, axis=axes, keepdims=True)
+    """The gradients of x, scale and bias for given mean and variance, which do not depend on x.
+
+    That of the scale is NaN where the sum has an infinity or a NaN: which of these comes out would depend on how the sum is written.
+    """
+    axes, deviation = repeated_axes(mean), np.sqrt(variance + epsilon)
+    products = np.sum(dy * (x - mean), axis=axes, keepdims=True)
+    d_scale = np.where(np.isfinite(products), products, np.nan) / deviation
+    return scale / deviation * dy, d_scale, np.sum(dy, axis=axes, keepdims=True)
 
 
-def training_gradient(dy: Array, x: Array, centre: Array, variance: Array, scale: Array, epsilon: float) -> Array:
-    """The gradient of x where mean and variance are computed from x; `centre` is the mean."""
+def training_gradient(dy: Array, x: Array, mean: Array, centre: Array, variance: Array, scale: Array, epsilon: float) -> Array:
+    """The gradient of x where mean and variance are computed from x; `centre` is the mean with more digits than `mean` may have.
+
+    A group with an infinity or a NaN in dy, x or mean has NaN everywhere, as the statistics of such a group are NaN.
+    """
     axes, centred = repeated_axes(variance), x - centre
     through_mean = np.mean(dy, axis=axes, keepdims=True)
     through_variance = np.mean(dy * centred, axis=axes, keepdims=True) / (variance + epsilon)
     d_x: Array = scale / np.sqrt(variance + epsilon) * (dy - through_mean - centred * through_variance)
-    return d_x
+    is_finite = np.isfinite(np.sum(dy * (x - mean), axis=repeated_axes(mean), keepdims=True))
+    return np.where(is_finite, d_x, np.nan)
 
 
 # DirectML's
@@ -82,7 +89,7 @@ def batch_normalization_gradient(desc: BatchNormalizationGradDesc | BatchNormali
     d_x, d_scale, d_bias = gradients(dy, x, mean, variance, scale, desc.epsilon)
     if isinstance(desc, BatchNormalizationTrainingGradDesc):
         # The mean is recomputed: the rounding error of the given one would show in gradients along x.
-        d_x = training_gradient(dy, x, np.mean(x, axis=repeated_axes(mean), keepdims=True), variance, scale, desc.epsilon)
+        d_x = training_gradient(dy, x, mean, np.mean(x, axis=repeated_axes(mean), keepdims=True), variance, scale, desc.epsilon)
     return {"output_gradient_tensor": d_x, "output_scale_gradient_tensor": d_scale, "output_bias_gradient_tensor": d_bias}
 
 
@@ -123,5 +130,5 @@ def fused_batch_norm_gradient(desc: FusedBatchNormGradV3Desc, inputs: Inputs) ->
     dy, x, scale, mean, variance = (wide[name] for name in ("y_backprop", "x", "scale", "reserve_space_1", "reserve_space_2"))
     d_x, d_scale, d_offset = gradients(dy, x, mean, variance, scale, desc.epsilon)
     if desc.is_training:
-        d_x = training_gradient(dy, x, mean, variance, scale, desc.epsilon)
+        d_x = training_gradient(dy, x, mean, mean, variance, scale, desc.epsilon)
     return {"x_backprop": d_x, "scale_backprop": d_scale.reshape(-1), "offset_backprop": d_offset.reshape(-1)}

@@ -463,6 +463,7 @@ def build_gradient_coefficients(layout: EntryLayout, stored: Storage, isa: Isa) 
         """Sets those of dx = ((x - centre) * slope + offset + dy) * factor."""
         at, inverse = group * FLOAT_BYTES, 1.0 / math.sqrt(variance + p.epsilon)
         centre = float(float_at(p.centre + at))
+        given = mean
         if p.centres_anew != 0:
             mean = centre + total(p, p.sums + 2 * p.sum_size, group) / p.entries
         products -= (mean - centre) * of_dy  # the sum of dy * (x - mean)
@@ -470,6 +471,8 @@ def build_gradient_coefficients(layout: EntryLayout, stored: Storage, isa: Isa) 
         level, rounded = -of_dy / p.entries, float(np.float32(mean))
         rest, folded = (mean - rounded) * slope, float(np.float32(mean - level / slope))
         folds = variance > 0.0 and mean * mean <= FOLDED_SHARE * variance and abs(folded) < _INFINITY and abs(slope) < _INFINITY
+        if not (abs(products) < _INFINITY and abs(given) < _INFINITY):
+            set_float(p.factor + at, np.float32(_NAN))
         set_float(p.slope + at, np.float32(slope))
         set_float(p.centre + at, np.float32(folded if folds else rounded))
         set_float(p.offset + at, np.float32(0.0 if folds else (level - rest if abs(rest) < _INFINITY else level)))
@@ -486,7 +489,8 @@ def build_gradient_coefficients(layout: EntryLayout, stored: Storage, isa: Isa) 
                 set_one(p.d_bias + p.d_bias_step * group, np.float32(of_dy))
             if p.d_scale != 0:
                 centre = float(float_at(p.centre + group * FLOAT_BYTES))
-                set_one(p.d_scale + p.d_scale_step * group, np.float32((products - (mean - centre) * of_dy) * inverse))
+                about_mean = products - (mean - centre) * of_dy
+                set_one(p.d_scale + p.d_scale_step * group, np.float32(about_mean * inverse if abs(about_mean) < _INFINITY else _NAN))
             if p.factor != 0:
                 set_float(p.factor + group * FLOAT_BYTES, np.float32(float(number_at(p.scale + p.scale_step * group)) * inverse))
             if p.slope != 0:

@@ -114,7 +114,8 @@ class Gradient:
             tensors["d_bias"][groups] = sums[0]
         if "d_scale" in tensors:
             centre = as_float64(statistics["centre"][groups])
-            tensors["d_scale"][groups] = (sums[1] - (mean - centre) * sums[0]) * inverse
+            products = sums[1] - (mean - centre) * sums[0]
+            tensors["d_scale"][groups] = np.where(np.isfinite(products), products, np.nan) * inverse
         if "dx" in tensors:
             statistics["factor"][groups] = scale * inverse
         if self._through_statistics:
@@ -132,6 +133,7 @@ class Gradient:
         rest = (own_mean - rounded) * slope
         folded = (own_mean - level / slope).astype(COMPUTE)
         folds = (variance > 0.0) & (own_mean * own_mean <= FOLDED_SHARE * variance) & np.isfinite(folded) & np.isfinite(slope)
+        statistics["factor"][groups] = np.where(np.isfinite(products) & np.isfinite(mean), statistics["factor"][groups], np.nan)
         statistics["slope"][groups] = slope
         statistics["centre"][groups] = np.where(folds, folded, rounded)
         statistics["offset"][groups] = np.where(folds, 0.0, level - np.where(np.isfinite(rest), rest, 0.0))
