@@ -82,8 +82,9 @@ class Additions {
             bias_of_keys_[i] = 0.0f;
         }
         if (parameters.ends.data != nullptr) {
-            end_ = parameters.ends.at(work.batch);
-            start_ = parameters.starts.data == nullptr ? 0 : parameters.starts.at(work.batch);
+            // The distance of a negative one from a key may be beyond what an int holds.
+            end_ = max(0, parameters.ends.at(work.batch));
+            start_ = parameters.starts.data == nullptr ? 0 : max(0, parameters.starts.at(work.batch));
         }
     }
 

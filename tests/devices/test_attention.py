@@ -67,6 +67,17 @@ def with_lengths(sizes: dict[str, Any], data_type: str, **more: Any) -> dml.Mult
     return dml.MultiheadAttention1Desc(**members, past_sequence_lengths_tensor=lengths, query_head_count=4, key_value_head_count=2, **more)
 
 
+@pytest.mark.parametrize("lengths", [(-(2**31), 2), (2**31 - 1, -1)])
+def test_ends_and_starts_of_any_size(every_device: dml.Device, lengths: tuple[int, int]) -> None:
+    """A negative end leaves no key, and one beyond the last key all of them; the place of a key less such a number overflows."""
+    rng, sizes = np.random.default_rng(36), (2, 3, 8)
+    for mask_type, mask in (("KEY_SEQUENCE_LENGTH", [lengths]), ("KEY_SEQUENCE_END_START", [(2, 3), lengths])):
+        members = {f"{name}_tensor": tensor(*sizes) for name in ("query", "key", "value", "output")}
+        members |= {"mask_tensor": tensor(len(mask), 2, data_type="INT32"), "mask_type": mask_type}
+        desc = dml.MultiheadAttentionDesc(**members, scale=0.7, mask_filter_value=-2.0, head_count=2)
+        compare(desc, arrays(desc, rng) | {"mask_tensor": np.array(mask, np.int32)}, f"{mask_type} {lengths}", every_device)
+
+
 @pytest.mark.parametrize(("sizes", "lengths"), LENGTHS)
 def test_lengths_of_the_past(any_device: dml.Device, sizes: dict[str, Any], lengths: tuple[int, int]) -> None:
     rng = np.random.default_rng(36)
