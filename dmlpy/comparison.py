@@ -175,9 +175,10 @@ class GraphDefinition:
 
     Args:
         graph: a graph without problems.
+        wide_members: whether FLOAT members are what the descs were given, not the 32-bit floats that structs hold.
     """
 
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: Graph, *, wide_members: bool = False) -> None:
         self.ir = ir = GraphIR.of(graph)
         self._inputs = {name: source for name, (source, _) in ir.inputs.items()}
         self._steps: list[tuple[Definition, list[_Read], list[tuple[Source, str, int | None]]]] = []
@@ -192,7 +193,7 @@ class GraphDefinition:
             made: list[tuple[Source, str, int | None]] = [
                 ((index, at), slot.field.name, slot.index) for at, slot in enumerate(operator.output_slots()) if slot.tensor is not None
             ]
-            self._steps.append((Definition(operator, np.dtype(np.float64)), reads, made))
+            self._steps.append((Definition(operator, np.dtype(np.float64), wide_members=wide_members), reads, made))
 
     def _read_of(self, index: int, place: str, reader: TensorDesc, held: Mapping[Source, TensorDesc]) -> _Read:
         source = self.ir.reads[index, place]

@@ -83,12 +83,13 @@ class Definition:
     Args:
         desc: the operator.
         dtype: type of the arithmetic, `numpy.float64` or `numpy.float32`.
+        wide_members: whether FLOAT members are what the desc was given, not the 32-bit floats that the struct holds.
 
     Raises:
         CompileError: the desc breaks rules, or nothing defines what it computes.
     """
 
-    def __init__(self, desc: OperatorDesc, dtype: np.dtype[Any]) -> None:
+    def __init__(self, desc: OperatorDesc, dtype: np.dtype[Any], *, wide_members: bool = False) -> None:
         violations = check(desc, None)
         if problems := only_errors(violations):
             raise CompileError(desc.c_name, problems, desc=desc)
@@ -98,7 +99,7 @@ class Definition:
         function = definition(type(desc))
         assert function is not None  # otherwise `why_undefined` gives a reason
         self.dtype, self._desc, self._function = dtype, desc, function
-        held = stored(desc)
+        held = desc if wide_members else stored(desc)
         self._computed = in_other_type(held, DataType.FLOAT32) if held.has_bfloat16 else held
         slots = [(slot, slot.tensor) for slot in desc.input_slots() if slot.tensor is not None]
         self._is_plain = all(

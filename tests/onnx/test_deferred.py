@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from typing import Any
@@ -411,6 +412,33 @@ def test_float64_tensors_may_have_no_elements(way: str) -> None:
     for name, expected in {"scattered": x, "product": np.tile(constants["c"], (2, 1))}.items():
         assert found[name].dtype == np.float64
         np.testing.assert_array_equal(found[name], expected)
+
+
+def logistic(x: Array) -> Array:
+    return np.asarray(1 / (1 + np.exp(-x)))
+
+
+def tanh_gelu(x: Array) -> Array:
+    return np.asarray(0.5 * x * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3))))
+
+
+OF_FLOAT64: list[tuple[str, dict[str, Any], Callable[[Array], Array]]] = [
+    ("Gelu", {"approximate": "tanh"}, tanh_gelu),
+    ("FastGelu", {"domain": "com.microsoft"}, tanh_gelu),
+    ("QuickGelu", {"domain": "com.microsoft"}, lambda x: x * logistic(np.float64(np.float32(1.702)) * x)),
+    ("HardSwish", {}, lambda x: x * np.clip(np.float64(np.float32(1 / 6)) * x + 0.5, 0, 1)),
+    ("Elu", {"alpha": 0.1}, lambda x: np.where(x < 0, np.float64(np.float32(0.1)) * np.expm1(x), x)),
+    ("Selu", {}, lambda x: np.float64(np.float32(1.0507009873554805)) * np.where(x > 0, x, np.float32(1.6732632423543772) * np.expm1(x))),
+]
+
+
+@pytest.mark.parametrize(("operator", "attributes", "formula"), OF_FLOAT64, ids=[row[0] for row in OF_FLOAT64])
+def test_constants_of_formulas_have_all_digits(operator: str, attributes: dict[str, Any], formula: Callable[[Array], Array]) -> None:
+    """Attributes are 32-bit floats; numbers in a formula are not."""
+    x = RNG.standard_normal((2, 3, 4, 5))
+    types = {"x": TensorProto.DOUBLE, "y": TensorProto.DOUBLE}
+    found = onnx.load(model([make_node(operator, ["x"], ["y"], **attributes)], {"x": [2, 3, 4, 5]}, ["y"], types=types)).compile("numpy")
+    np.testing.assert_allclose(found({"x": x})["y"], formula(x), rtol=1e-13, atol=1e-14)
 
 
 @pytest.mark.parametrize("operator", ["Gelu", "HardSwish", "Mish", "MeanVarianceNormalization"])

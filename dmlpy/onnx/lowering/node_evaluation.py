@@ -60,6 +60,8 @@ def _run_part(part: GraphPart, values: Mapping[str, _Held], device: Device) -> d
 class Float64Program:
     """A program that treats FLOAT64 tensors as FLOAT32, computed in FLOAT64, prepared for many runs. Thread-safe.
 
+    Constants that rules write into FLOAT members are not rounded: those of ONNX's attributes are 32-bit floats anyway.
+
     Args:
         program: the program; all its parts are DirectML's.
     """
@@ -73,7 +75,7 @@ class Float64Program:
         self._parts = [
             (
                 [(name, value.tensor_sizes) for name, value in part.reads.items()],
-                GraphDefinition(part.graph),
+                GraphDefinition(part.graph, wide_members=True),
                 {name: _bits(array) for name, array in all_elements(part.owned).items()},
                 [*part.writes.items()],
             )

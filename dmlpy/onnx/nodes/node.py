@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ctypes import c_float
 from dataclasses import dataclass, fields
 from functools import cached_property, lru_cache
 from math import prod
@@ -100,12 +101,12 @@ class Node:
         return {item.name: _decode(helper.get_attribute_value(item)) for item in self.proto.attribute}
 
     def attribute(self, name: str, default: Any = None) -> Any:
-        """An attribute: the node's, else the schema's default, else `default`."""
+        """An attribute: the node's, else the schema's default, else `default`; a float is a 32-bit one, as in a file."""
         if name in self.attributes:
             return self.attributes[name]
         declared = None if self.schema is None else _default_attribute(self.op_type, self.opset, self.domain, name)
         if declared is None:
-            return default
+            return c_float(default).value if isinstance(default, float) else default
         return [*declared] if isinstance(declared, list) else declared
 
     def required(self, name: str) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ctypes import c_float
 from math import pi, prod, sqrt
 from typing import TYPE_CHECKING
 
@@ -57,8 +58,8 @@ def parameterized(node: Node) -> Expression:
 
 @lowers("HardSwish")
 def hard_swish(node: Node) -> Expression:
-    """ACTIVATION_HARD_SWISH with ONNX's fixed coefficients."""
-    return x.activation_hard_swish(*in_four(node.x(0)), alpha=1 / 6, beta=0.5)
+    """ACTIVATION_HARD_SWISH with ONNX's fixed coefficients, attributes of HardSigmoid in its body: 32-bit floats."""
+    return x.activation_hard_swish(*in_four(node.x(0)), alpha=c_float(1 / 6).value, beta=0.5)
 
 
 @lowers("Swish")
