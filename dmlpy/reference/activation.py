@@ -44,6 +44,7 @@ from dmlpy.operators.activation import (
     AxesActivationDesc,
 )
 from dmlpy.reference.conversion import as_integers
+from dmlpy.reference.limits import at_least, at_most
 from dmlpy.reference.registry import Array, Inputs, defines, definition
 from dmlpy.reference.special import normal_tail
 
@@ -85,8 +86,7 @@ def linear(desc: ActivationLinearDesc, x: Array) -> Array:
 
 @_of_input(ActivationReluDesc)
 def relu(desc: ActivationReluDesc, x: Array) -> Array:
-    positive: Array = np.maximum(x, x.dtype.type(0))
-    return positive
+    return at_least(x, 0.0)
 
 
 @_of_input(ActivationLeakyReluDesc)
@@ -101,7 +101,7 @@ def thresholded_relu(desc: ActivationThresholdedReluDesc, x: Array) -> Array:
 
 @_of_input(ActivationHardSigmoidDesc)
 def hard_sigmoid(desc: ActivationHardSigmoidDesc | ActivationHardSwishDesc, x: Array) -> Array:
-    return np.maximum(np.minimum(desc.alpha * x + desc.beta, 1.0), 0.0)
+    return at_least(at_most(desc.alpha * x + desc.beta, 1.0), 0.0)
 
 
 @_of_input(ActivationShrinkDesc)
@@ -184,7 +184,8 @@ def parametric_softplus(desc: ActivationParametricSoftplusDesc, x: Array) -> Arr
 @_of_input(ActivationGeluDesc)
 def gelu(desc: ActivationGeluDesc, x: Array) -> Array:
     # 0.5 x (1 + erf(x / sqrt(2))) as max(x, 0) less a tail, which stays accurate for negative x.
-    return np.subtract(np.maximum(x, 0.0), 0.5 * np.minimum(np.abs(x), 40.0) * normal_tail(x))
+    result = np.maximum(x, 0.0) - 0.5 * np.minimum(np.abs(x), 40.0) * normal_tail(x)
+    return np.where(x == 0, x, result)
 
 
 @_of_input(ActivationSwishDesc)

@@ -87,13 +87,13 @@ from dmlpy.reference.conversion import as_integers
 from dmlpy.reference.fused import fused
 from dmlpy.reference.integers import (
     held_product,
-    holding,
     integer_mean,
     integer_power,
     integer_quotient,
     is_integer,
     snapped,
 )
+from dmlpy.reference.limits import at_least, at_most, maximum, minimum
 from dmlpy.reference.registry import Array, Definition, Inputs, defines
 from dmlpy.reference.selection import select
 from dmlpy.reference.special import erf
@@ -190,27 +190,19 @@ def _pow(desc: Any, inputs: Inputs) -> Array:
 # limits
 
 
-def _at_least(x: Array, least: float) -> Array:
-    return x if math.isnan(least) else np.clip(x, holding(least, x.dtype), holding(np.inf, x.dtype))
-
-
-def _at_most(x: Array, most: float) -> Array:
-    return x if math.isnan(most) else np.clip(x, holding(-np.inf, x.dtype), holding(most, x.dtype))
-
-
 @defines(ElementWiseClipDesc)
 def _clip(desc: Any, inputs: Inputs) -> Array:
-    return _at_most(_at_least(_stored(desc, _scaled(desc, inputs["input_tensor"])), desc.min), desc.max)
+    return at_most(at_least(_stored(desc, _scaled(desc, inputs["input_tensor"])), desc.min), desc.max)
 
 
 @defines(ElementWiseClip1Desc)
 def _clip1(desc: Any, inputs: Inputs) -> Array:
-    return _at_least(_at_most(_stored(desc, _scaled(desc, inputs["input_tensor"])), desc.max), desc.min)
+    return at_least(at_most(_stored(desc, _scaled(desc, inputs["input_tensor"])), desc.max), desc.min)
 
 
 @defines(ElementWiseThresholdDesc)
 def _threshold(desc: Any, inputs: Inputs) -> Array:
-    return _at_least(_stored(desc, _scaled(desc, inputs["input_tensor"])), desc.min)
+    return at_least(_stored(desc, _scaled(desc, inputs["input_tensor"])), desc.min)
 
 
 @defines(ElementWiseClipGradDesc, ElementWiseClipGrad1Desc)
@@ -321,9 +313,9 @@ _OF_TWO: dict[type[OperatorDesc], Callable[[Array, Array], Array]] = {
     ElementWiseLogicalLessThanOrEqualDesc: np.less_equal,
     ElementWiseLogicalOrDesc: np.logical_or,
     ElementWiseLogicalXorDesc: np.logical_xor,
-    ElementWiseMaxDesc: np.maximum,
+    ElementWiseMaxDesc: maximum,
     ElementWiseMeanDesc: _mean,
-    ElementWiseMinDesc: np.minimum,
+    ElementWiseMinDesc: minimum,
     ElementWiseModulusFloorDesc: np.remainder,
     ElementWiseModulusTruncateDesc: np.fmod,
     ElementWiseMultiplyDesc: np.multiply,

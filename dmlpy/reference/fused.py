@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from dmlpy.operators.activation import ActivationDesc
 from dmlpy.operators.elementwise.ranges import ElementWiseClipDesc
 from dmlpy.reference.activation import activate
+from dmlpy.reference.limits import at_least, at_most
 
 if TYPE_CHECKING:
     from dmlpy.description.descs import FusableDesc
@@ -28,5 +27,4 @@ def fused(function: FusableDesc | None, x: Array) -> Array:
 def _clip(desc: ElementWiseClipDesc, x: Array) -> Array:
     if desc.scale_bias is not None:
         x = x * desc.scale_bias.scale + desc.scale_bias.bias
-    clipped: Array = np.minimum(np.maximum(x, desc.min), desc.max)
-    return clipped
+    return at_most(at_least(x, desc.min), desc.max)

@@ -65,7 +65,7 @@ struct Relu {
     static constexpr bool saves_value = true;
     template <class Number>
     __device__ Number operator()(Number x) const {
-        return x < Number(0) ? Number(0) : x;
+        return x <= Number(0) ? Number(0) : x;   // of either zero +0
     }
     // 0 at 0; values not above 0 are 0 or NaN
     __device__ float derivative(float saved) const { return saved > 0.0f ? 1.0f : saved; }
@@ -167,7 +167,7 @@ struct HardSigmoid {
     static constexpr bool saves_value = true;
     __device__ float operator()(float x) const {
         float const line = alpha * x + beta;
-        return line < 0.0f ? 0.0f : line > 1.0f ? 1.0f : line;
+        return line <= 0.0f ? 0.0f : line > 1.0f ? 1.0f : line;
     }
     // 0 at both corners; a value rounded up and down differs by 1 between them
     __device__ float derivative(float saved) const { return alpha * (ceilf(saved) - floorf(saved)); }

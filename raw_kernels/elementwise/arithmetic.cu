@@ -97,11 +97,11 @@ struct Divide {
     }
 };
 
-/// the greater; NaN if either is
+/// the greater, +0 being greater than -0; NaN if either is
 struct Max {
     template <class Number>
     __device__ Number operator()(Number a, Number b) const {
-        return a > b || a != a ? a : b;
+        return a == Number(0) && b == Number(0) ? static_cast<Number>(a + b) : a > b || a != a ? a : b;
     }
 };
 
@@ -114,11 +114,11 @@ struct Mean {
     }
 };
 
-/// the lesser; NaN if either is
+/// the lesser, -0 being less than +0; NaN if either is
 struct Min {
     template <class Number>
     __device__ Number operator()(Number a, Number b) const {
-        return a < b || a != a ? a : b;
+        return a == Number(0) && b == Number(0) ? static_cast<Number>(-(-a - b)) : a < b || a != a ? a : b;
     }
 };
 

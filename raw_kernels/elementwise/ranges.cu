@@ -15,7 +15,7 @@ __device__ Limit in_type(Number x) {
     return stored<Limit>(x);
 }
 
-/// max(min, x), then min(max, that); NaN stays
+/// max(min, x), then min(max, that); NaN stays. A zero that equals a limit has the limit's sign, here and below.
 template <class Limit>
 struct Clip {
     Limit least;
@@ -24,8 +24,8 @@ struct Clip {
     template <class Number>
     __device__ Limit operator()(Number number) const {
         Limit const x = in_type<Limit>(number);
-        Limit const above = x < least ? least : x;
-        return above > most ? most : above;
+        Limit const above = x <= least ? least : x;
+        return above >= most ? most : above;
     }
 };
 
@@ -38,8 +38,8 @@ struct Clip1 {
     template <class Number>
     __device__ Limit operator()(Number number) const {
         Limit const x = in_type<Limit>(number);
-        Limit const below = x > most ? most : x;
-        return below < least ? least : below;
+        Limit const below = x >= most ? most : x;
+        return below <= least ? least : below;
     }
 };
 
@@ -51,7 +51,7 @@ struct Threshold {
     template <class Number>
     __device__ Limit operator()(Number number) const {
         Limit const x = in_type<Limit>(number);
-        return x < least ? least : x;
+        return x <= least ? least : x;
     }
 };
 

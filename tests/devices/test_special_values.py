@@ -27,7 +27,11 @@ EXCEPT_ON_CUDA = {
 }
 """Operators whose definition multiplies by weights of 0: a value that is not finite is NaN there."""
 ODD = {
-    **{name: {} for name in ("ACTIVATION_IDENTITY", "ACTIVATION_TANH", "ACTIVATION_SOFTSIGN")},
+    **{name: {} for name in ("ACTIVATION_IDENTITY", "ACTIVATION_TANH", "ACTIVATION_SOFTSIGN", "ACTIVATION_GELU")},
+    **{name: {"alpha": 0.5} for name in ("ACTIVATION_ELU", "ACTIVATION_CELU", "ACTIVATION_LEAKY_RELU")},
+    "ACTIVATION_SCALED_ELU": {"alpha": 1.5, "gamma": 0.5},
+    "ACTIVATION_SWISH": {"sigmoid_input_scale": 1.5},
+    "ACTIVATION_HARD_SWISH": {"alpha": 0.2, "beta": 0.5},
     "ACTIVATION_SCALED_TANH": {"alpha": 1.5, "beta": 0.5},
     **{f"ELEMENT_WISE_{name}": {} for name in ("IDENTITY", "SIN", "TAN", "ASIN", "ATAN", "SINH", "TANH", "ASINH", "ATANH", "SQRT", "ERF")},
 }
@@ -113,3 +117,38 @@ def test_the_sign_of_zero_stays(every_device: dml.Device, name: str) -> None:
     found = run(KINDS[name](**members), {"input_tensor": x}, every_device)["output_tensor"]
     np.testing.assert_array_equal(np.signbit(found), np.signbit(x))
     np.testing.assert_array_equal(found[0, :4], 0)
+
+
+FIRST, SECOND = [0.0, -0.0, 0.0, -0.0, -1.0], [0.0, 0.0, -0.0, -0.0, 0.0]
+# the operator, its attributes, its inputs, and the result
+ZEROS: list[tuple[str, dict[str, Any], dict[str, list[float]], list[float]]] = [
+    ("ACTIVATION_RELU", {}, {"input": FIRST}, [0.0] * 5),
+    ("ACTIVATION_HARD_SIGMOID", {"alpha": 1.0, "beta": 0.0}, {"input": FIRST}, [0.0] * 5),
+    ("ELEMENT_WISE_MAX", {}, {"a": FIRST, "b": SECOND}, [0.0, 0.0, 0.0, -0.0, 0.0]),
+    ("ELEMENT_WISE_MIN", {}, {"a": FIRST, "b": SECOND}, [0.0, -0.0, -0.0, -0.0, -1.0]),
+    ("ELEMENT_WISE_CLIP", {"min": 0.0, "max": 1.0}, {"input": FIRST}, [0.0] * 5),
+    ("ELEMENT_WISE_CLIP", {"min": -1.0, "max": -0.0}, {"input": FIRST}, [*[-0.0] * 4, -1.0]),
+    ("ELEMENT_WISE_CLIP1", {"min": 0.0, "max": 1.0}, {"input": FIRST}, [0.0] * 5),
+    ("ELEMENT_WISE_THRESHOLD", {"min": 0.0}, {"input": FIRST}, [0.0] * 5),
+    ("ELEMENT_WISE_ADD1", {"fused_activation": dml.ActivationReluDesc()}, {"a": [-0.0] * 5, "b": [-0.0] * 5}, [0.0] * 5),
+]
+"""Where a zero has the sign of the limit that it equals, and where +0 counts as larger than -0, as IEEE 754 has it."""
+
+
+def rows_of_zeros() -> Iterator[Any]:
+    for device, (number, row) in product(("numpy", "cpu", "cuda-emulated", "cuda"), enumerate(ZEROS)):
+        slow = [pytest.mark.slow] * (device == "cuda-emulated" and "CLIP1" in row[0])
+        yield pytest.param(device, row, marks=[*slow, *[pytest.mark.gpu] * (device == "cuda")], id=f"{device}-{row[0]}-{number}")
+
+
+@pytest.mark.parametrize(("every_device", "row"), [*rows_of_zeros()], indirect=["every_device"])
+def test_zeros_of_both_signs(every_device: dml.Device, row: tuple[str, dict[str, Any], dict[str, list[float]], list[float]]) -> None:
+    name, attributes, inputs, expected = row
+    for dtype in (np.float32, np.float16) if every_device.memory_kind == "cpu" else (np.float32,):
+        tensors = {f"{given}_tensor": np.array([values], dtype) for given, values in inputs.items()}
+        described = {given: packed(dtype, 1, 5) for given in [*tensors, "output_tensor"]}
+        typed = {"min_max_data_type": np.dtype(dtype).name.upper()} if name == "ELEMENT_WISE_CLIP1" else {}
+        desc = OPERATORS[f"DML_OPERATOR_{name}"](**described, **attributes, **typed)
+        for found in (run(desc, tensors, every_device)["output_tensor"], by_definition(desc, tensors)["output_tensor"]):
+            np.testing.assert_array_equal(found[0], expected)
+            np.testing.assert_array_equal(np.signbit(found[0]), np.signbit(expected))

@@ -223,7 +223,8 @@ class Simd:
         self.lane, self.with_lane = self._lane(), self._with_lane()
         self.where_within, self.where_above = self._where_within(), self._where_above()
         self.add, self.subtract, self.multiply, self.divide = (self._binary(name) for name in ("fadd", "fsub", "fmul", "fdiv"))
-        self.at_most, self.at_least = self._bound(">"), self._bound("<")
+        self.at_most, self.at_least = self._bound(">="), self._bound("<=")
+        self.running_maximum = self._bound("<")
         self.multiply_add = self._multiply_add()
 
     def value_of(self, builder: Any, address: Any, offset: int = 0) -> Any:
@@ -248,8 +249,8 @@ class Simd:
 
     def clipped(self, builder: Any, value: Any, low: Any, high: Any) -> Any:
         """Clips each lane to the limits, the upper one first. NaN stays NaN."""
-        value = builder.select(builder.fcmp_ordered(">", value, high), high, value)
-        return builder.select(builder.fcmp_ordered("<", value, low), low, value)
+        value = builder.select(builder.fcmp_ordered(">=", value, high), high, value)
+        return builder.select(builder.fcmp_ordered("<=", value, low), low, value)
 
     def fused(self, builder: Any, x: Any, y: Any, z: Any) -> Any:
         """Computes x * y + z, rounded once where the processor supports it."""
@@ -392,7 +393,10 @@ class Simd:
     def _bound(self, beyond: str) -> Any:
         @intrinsic
         def bound(x: Any, limit: Any) -> Any:
-            """Clips x at the limit: the limit where x is beyond it, else x. NaN stays NaN."""
+            """Clips x at the limit: the limit where x is beyond it, else x. NaN stays NaN.
+
+            With "<=" or ">=" a zero has the limit's sign; without the equality processors have one instruction for it.
+            """
 
             def generate(builder: Any, arguments: Any) -> Any:
                 x, limit = arguments

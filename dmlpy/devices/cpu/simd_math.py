@@ -131,14 +131,24 @@ class SimdMath:
     def at_most(self, x: Any, limit: Any) -> Any:
         return self.select(self.less(limit, x), limit, x)
 
+    def clipped(self, x: Any, low: Any, high: Any) -> Any:
+        """The limit where x is not inside of it, so that a zero has the limit's sign: first the lower one. NaN stays NaN."""
+        x = self.select(self._builder.fcmp_ordered("<=", x, low), low, x)
+        return self.select(self._builder.fcmp_ordered(">=", x, high), high, x)
+
     def larger(self, x: Any, y: Any) -> Any:
-        """The larger number; NaN where either is."""
-        result = self.select(self.less(x, y), y, x)
-        return self.select(self._builder.fcmp_unordered("uno", y, y), y, result)
+        """The larger number, +0 being larger than -0; NaN where either is."""
+        return self._extreme(x, y, self.less(x, y), self._builder.and_)
 
     def smaller(self, x: Any, y: Any) -> Any:
-        result = self.select(self.less(y, x), y, x)
-        return self.select(self._builder.fcmp_unordered("uno", y, y), y, result)
+        return self._extreme(x, y, self.less(y, x), self._builder.or_)
+
+    def _extreme(self, x: Any, y: Any, takes_y: Any, of_signs: Any) -> Any:
+        """y where it is taken or NaN, else x; of equal numbers, which differ in the sign of zero only, their bits are merged."""
+        builder, integers = self._builder, ir.VectorType(INDEX, self._simd.lanes)
+        merged = builder.bitcast(of_signs(builder.bitcast(x, integers), builder.bitcast(y, integers)), x.type)
+        result = self.select(builder.fcmp_ordered("==", x, y), merged, self.select(takes_y, y, x))
+        return self.select(builder.fcmp_unordered("uno", y, y), y, result)
 
     @property
     def scales_at_once(self) -> bool:

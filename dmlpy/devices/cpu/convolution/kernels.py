@@ -85,7 +85,7 @@ def epilogue_result(builder: Any, simd: Simd, epilogue: Epilogue, value: Any, ad
     elif epilogue.gate == "swish":
         value = math.half_swish(value, value)
     elif epilogue.gate is not None:
-        line = math.at_most(math.at_least(math.linear(value, alpha, beta), math.constant(0.0)), math.constant(1.0))
+        line = math.clipped(math.linear(value, alpha, beta), math.constant(0.0), math.constant(1.0))
         value = math.multiply(value, line) if epilogue.gate == "hard_silu" else math.gate(value, line)
     return simd.clipped(builder, value, low, high) if epilogue.clips else value
 

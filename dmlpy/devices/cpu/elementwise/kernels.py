@@ -42,7 +42,7 @@ def _formulas(math: SimdMath, builder: Any) -> dict[Code, Callable[[Any, Any, An
     return {
         Code.MOVE: lambda x, y, a, b: x,
         Code.LINEAR: lambda x, y, a, b: math.linear(x, a, b),
-        Code.CLIP: lambda x, y, a, b: math.at_most(math.at_least(x, a), b),
+        Code.CLIP: lambda x, y, a, b: math.clipped(x, a, b),
         Code.ABS: lambda x, y, a, b: math.magnitude(x),
         Code.NEGATE: lambda x, y, a, b: builder.fneg(x),
         Code.SQRT: lambda x, y, a, b: math.square_root(x),
@@ -60,7 +60,7 @@ def _formulas(math: SimdMath, builder: Any) -> dict[Code, Callable[[Any, Any, An
         Code.SIGMOID: lambda x, y, a, b: math.sigmoid(x),
         Code.SILU: lambda x, y, a, b: math.multiply(x, math.sigmoid(x)),
         Code.SWISH: lambda x, y, a, b: math.swish(x, math.multiply(x, a)),
-        Code.HARD_SWISH: lambda x, y, a, b: math.gate(x, math.at_most(math.at_least(math.linear(x, a, b), zero), one)),
+        Code.HARD_SWISH: lambda x, y, a, b: math.gate(x, math.clipped(math.linear(x, a, b), zero, one)),
         Code.GELU: lambda x, y, a, b: math.gelu(x),
         Code.SOFTSIGN: lambda x, y, a, b: math.softsign(x),
         Code.SOFTPLUS: lambda x, y, a, b: math.divided_softplus(x, a),

@@ -38,13 +38,13 @@ def build_index_reduction(stored: Storage, isa: Isa) -> TaskBody:
         isa: the instruction set that it is compiled for.
     """
     simd, lanes, load_store = simd_of(isa), isa.lanes, load_store_of(stored, isa)
-    size, load, multiply, all_of, at_least = load_store.size, load_store.load, simd.multiply, simd.all_of, simd.at_least
+    size, load, multiply, all_of, running_maximum = load_store.size, load_store.load, simd.multiply, simd.all_of, simd.running_maximum
     select_first, largest_of, equal_lanes = lane_selector(isa), horizontal_maximum(isa), _equal_lanes(isa)
 
     @jit
     def index_in_vector(p: IndexReductionParameters, row: Any) -> Any:
         found = multiply(all_of(p.sign), load(row, p.entries))
-        best = at_least(all_of(_LOWEST), select_first(p.entries, found, all_of(_LOWEST)))
+        best = running_maximum(all_of(_LOWEST), select_first(p.entries, found, all_of(_LOWEST)))
         equal = equal_lanes(found, all_of(largest_of(best)), p.entries)
         if equal == 0:
             return p.entries - 1 if p.backward != 0 else 0
@@ -56,7 +56,7 @@ def build_index_reduction(stored: Storage, isa: Isa) -> TaskBody:
         best = lowest
         for at in range(0, p.entries, lanes):
             found = multiply(sign, load(row + at * size, p.entries - at))
-            best = at_least(best, select_first(p.entries - at, found, lowest))  # a NaN is not above it
+            best = running_maximum(best, select_first(p.entries - at, found, lowest))  # a NaN is not above it
         largest, vectors = all_of(largest_of(best)), (p.entries + lanes - 1) // lanes
         for vector in range(vectors):
             at = (vectors - 1 - vector if p.backward != 0 else vector) * lanes

@@ -126,7 +126,7 @@ _VECTORS = 4
 def _largest_of_row(stored: Storage, isa: Isa) -> Any:
     """The kernel `largest_of_row(row, size)`: the largest of contiguous entries; it may miss a NaN."""
     simd, load_store, lanes = simd_of(isa), load_store_of(stored, isa), isa.lanes
-    read, element, all_of, at_least, turn = load_store.load, load_store.size, simd.all_of, simd.at_least, _VECTORS * isa.lanes
+    read, element, all_of, running_maximum, turn = load_store.load, load_store.size, simd.all_of, simd.running_maximum, _VECTORS * isa.lanes
     select_first, largest_of = lane_selector(isa), horizontal_maximum(isa)
     vector = lanes * element
 
@@ -136,13 +136,13 @@ def _largest_of_row(stored: Storage, isa: Isa) -> Any:
         a, b, c, d = all_of(_LOWEST), all_of(_LOWEST), all_of(_LOWEST), all_of(_LOWEST)
         for at in range(0, whole, turn):
             position = row + at * element
-            a, b = at_least(read(position, lanes), a), at_least(read(position + vector, lanes), b)
-            c, d = at_least(read(position + 2 * vector, lanes), c), at_least(read(position + 3 * vector, lanes), d)
+            a, b = running_maximum(read(position, lanes), a), running_maximum(read(position + vector, lanes), b)
+            c, d = running_maximum(read(position + 2 * vector, lanes), c), running_maximum(read(position + 3 * vector, lanes), d)
         for at in range(whole, size, lanes):
             left = size - at
             value = read(row + at * element, left)
-            a = at_least(value if left >= lanes else select_first(left, value, all_of(_LOWEST)), a)
-        return largest_of(at_least(at_least(a, b), at_least(c, d)))
+            a = running_maximum(value if left >= lanes else select_first(left, value, all_of(_LOWEST)), a)
+        return largest_of(running_maximum(running_maximum(a, b), running_maximum(c, d)))
 
     return largest_of_row
 
@@ -238,7 +238,7 @@ def _softmax_row(stored: Storage, isa: Isa) -> Any:
 
 def _softmax_columns(isa: Isa) -> Any:
     simd, load_store, exp = simd_of(isa), load_store_of("float32", isa), function_of("exp_of_negative", isa)
-    add, subtract, divide, all_of, at_least = simd.add, simd.subtract, simd.divide, simd.all_of, simd.at_least
+    add, subtract, divide, all_of, running_maximum = simd.add, simd.subtract, simd.divide, simd.all_of, simd.running_maximum
     read, write, lanes, lane_of, with_lane = load_store.load, load_store.store, isa.lanes, simd.lane, simd.with_lane
 
     @jit
@@ -248,7 +248,7 @@ def _softmax_columns(isa: Isa) -> Any:
         limit, total = all_of(_LOWEST), all_of(_ZERO)
         for outer in range(p.outer_size):
             for at in range(p.entry_size):
-                limit = at_least(read(x + outer * x_outer + at * x_entry, left), limit)
+                limit = running_maximum(read(x + outer * x_outer + at * x_entry, left), limit)
         for outer in range(p.outer_size):
             for first in range(0, p.entry_size, CHUNK_ROWS):
                 partial = all_of(_ZERO)

@@ -132,6 +132,13 @@ def _at_least(x: Array, least: Array | float, out: Array) -> None:
         np.clip(x, least, np.inf, out=out)  # takes a third of maximum's time, which has no vector loop for a scalar operand
 
 
+def _positive(x: Array, zero: Array, out: Array) -> None:
+    """Computes max(x, 0), which is +0 of either zero: NumPy's functions return one or the other."""
+    _at_least(x, zero, out)
+    if x.dtype.kind == "f":
+        np.add(out, zero, out=out)
+
+
 def _at_most(x: Array, most: Array | float, out: Array) -> None:
     """Computes min(x, most)."""
     if x.dtype.kind != "f" or x.size < _LONG:
@@ -154,7 +161,7 @@ def _linear(x: Array, out: Array, work: Array, mask: Array, alpha: Array, beta: 
 
 @_formula(ActivationReluDesc, 0.0)
 def _relu(x: Array, out: Array, work: Array, mask: Array, zero: Array) -> None:
-    _at_least(x, zero, out)
+    _positive(x, zero, out)
 
 
 @_formula(ActivationLeakyReluDesc, 0.0, "alpha", work=1)
@@ -206,7 +213,7 @@ def _hard_sigmoid(x: Array, out: Array, work: Array, mask: Array, zero: Array, o
     np.multiply(x, alpha, out)
     np.add(out, beta, out)
     _at_most(out, one, out)
-    _at_least(out, zero, out)
+    _positive(out, zero, out)
 
 
 _SIGMOID_IS_ONE = 40.0
@@ -418,8 +425,13 @@ def _gelu(x: Array, out: Array, work: Array, mask: Array, zero: Array) -> None:
         magnitude, tail, _ = normal_tail(x, work, mask)
         np.multiply(tail, magnitude, tail)
         np.multiply(tail, 0.5, tail)
+    np.equal(x, zero, mask)
+    signs = np.signbit(x) if mask.any() else None
     _at_least(x, zero, out)
     np.subtract(out, tail, out)
+    if signs is not None:
+        np.logical_and(mask, signs, mask)
+        np.copyto(out, -zero, where=mask)
 
 
 def _tail_of_floats(x: Array, work: Array) -> Array:
@@ -462,8 +474,8 @@ _HALF_INFINITY = 0x7C00
 def relu_of_halves(x: Array, out: Array, work: Array, mask: Array) -> None:
     """Computes max(0, x) of float16 from the elements' bits: NumPy compares float16 without SIMD. `work` is one row of float16."""
     distance = work.view(np.uint16)
-    np.subtract(x.view(np.uint16), 0x8001, distance)
-    np.greater_equal(distance, _HALF_INFINITY, mask)
+    np.subtract(x.view(np.uint16), 0x8000, distance)
+    np.greater(distance, _HALF_INFINITY, mask)  # all but -0 to minus infinity
     _keep(x, out, mask)
 
 

@@ -41,7 +41,7 @@ class Finish:
                 self._calls += [(np.multiply, COMPUTE.type(function.scale_bias.scale)), (np.add, COMPUTE.type(function.scale_bias.bias))]
             self._calls.append((np.clip, COMPUTE.type(function.min), COMPUTE.type(function.max)))
         elif isinstance(function, ActivationReluDesc):
-            self._calls.append((np.maximum, COMPUTE.type(0.0)))
+            self._calls += [(np.maximum, COMPUTE.type(0.0)), (np.add, COMPUTE.type(0.0))]  # of -0 the maximum may be either zero
         elif function is not None:
             assert isinstance(function, ActivationDesc), "the check lets nothing else be fused"
             self._activation = Activation.of(function, COMPUTE)
