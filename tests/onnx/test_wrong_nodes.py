@@ -354,6 +354,117 @@ ROWS = {
         )
         for operator in ("NegativeLogLikelihoodLoss", "SoftmaxCrossEntropyLoss")
     },
+    **{
+        f"{operator} with no {name}": Row(
+            operator,
+            (normal(1, 2, 5, 5), normal(2, 2, 3, 3))[:inputs],
+            (f"{name} has 0 numbers, expected {4 if name == 'pads' else 2}",),
+            {"kernel_shape": [3, 3], name: np.zeros(0, np.int64)},
+        )
+        for operator, inputs in (("Conv", 2), ("ConvTranspose", 2), ("MaxPool", 1))
+        for name in ("dilations", "pads", "strides")
+    },
+    "an output_shape of 0": Row(
+        "ConvTranspose", (normal(1, 2, 5), normal(2, 2, 3)), ("output_shape is [0], expected numbers of 1 or more",), {"output_shape": [0]}
+    ),
+    "no output_shape": Row(
+        "ConvTranspose", (normal(1, 2, 5), normal(2, 2, 3)), ("output_shape is []",), {"output_shape": np.zeros(0, np.int64)}
+    ),
+    "a transposed bias": Row("ConvTranspose", (normal(1, 2, 5), normal(2, 1, 3), normal(1)), ("'B' is [1], expected [2]",), {"group": 2}),
+    "other transposed windows": Row(
+        "ConvTranspose", (normal(1, 2, 5), normal(2, 2, 3)), ("kernel_shape is [2], expected [3]",), {"kernel_shape": [2]}
+    ),
+    "transposed windows of nothing": Row("ConvTranspose", (normal(1, 2, 5), normal(2, 2, 0)), ("'W' is [2, 2, 0], expected windows of 1",)),
+    "no transposed channels": Row("ConvTranspose", (normal(1, 0, 5), normal(2, 2, 3)), ("'W' is [2, 2, 3], expected 0 as first size",)),
+    "a bias of no dimension": Row("Conv", (normal(1, 2, 5), normal(1, 2, 3), np.float32(2)), ("input 2 'B' is [], expected [1]",)),
+    **{
+        f"pads of {operator} beside auto_pad": Row(
+            operator, (normal(1, 2, 5), normal(2, 2, 3)), ("pads is [1, 1], expected no pads",), {"pads": [1, 1], "auto_pad": mode}
+        )
+        for operator, mode in (("Conv", "SAME_UPPER"), ("ConvTranspose", "VALID"), ("ConvTranspose", "SAME_LOWER"))
+    },
+    "a deformed window that fits nowhere": Row(
+        "DeformConv", (normal(1, 1, 2, 4), normal(1, 1, 3, 2), normal(1, 12, 0, 3)), ("'X' is [1, 1, 2, 4]", "3 along axis 2")
+    ),
+    "columns of other places": Row(
+        "Col2Im", (normal(1, 5, 4), integers(5, 5), integers(1, 5)), ("'input' is [1, 5, 4], expected [N, C * 5, 5]",), held=(1, 2)
+    ),
+    "columns of other blocks": Row(
+        "Col2Im", (normal(1, 4, 5), integers(5, 5), integers(1, 5)), ("'input' is [1, 4, 5], expected [N, C * 5, 5]",), held=(1, 2)
+    ),
+    "columns of no image": Row(
+        "Col2Im", (normal(1, 5, 5), integers(0, 5), integers(1, 5)), ("'image_shape' is [0, 5], expected sizes of 1",), held=(1, 2)
+    ),
+    "blocks beyond the image": Row(
+        "Col2Im", (normal(1, 30, 0), integers(5, 5), integers(6, 5)), ("'block_shape' is [6, 5], expected blocks that fit",), held=(1, 2)
+    ),
+    "blocks of another rank": Row(
+        "Col2Im", (normal(1, 5, 5), integers(5, 5), integers(1, 5)), ("pads has 2 numbers, expected 4",), {"pads": [0, 0]}, held=(1, 2)
+    ),
+    "an axis cropped twice": Row(
+        "CenterCropPad", (normal(4, 5), integers(2, 2)), ("axes is [1, -1], expected each axis",), {"axes": [1, -1]}
+    ),
+    "a crop of fewer sizes": Row("CenterCropPad", (normal(4, 5), integers(2)), ("'shape' is [1], expected [2]: a size for each axis",)),
+    "a crop of less than nothing": Row("CenterCropPad", (normal(4, 5), integers(2, -1)), ("'shape' is [2, -1]", "0 or more"), held=(1,)),
+    "sizes of two dimensions": Row("ConstantOfShape", (integers([1, 2]),), ("'input' is [1, 2], expected 1 dimension",)),
+    "conditions of two dimensions": Row("Compress", (normal(3, 2), np.array([[True, False]])), ("'condition' is [1, 2], expected 1 dim",)),
+    "an axis resized twice": Row("Resize", (normal(1, 3), None, ones(2)), ("axes is [1, 1], expected each axis",), {"axes": [1, 1]}),
+    "a region of fewer axes": Row(
+        "Resize",
+        (normal(1, 3), ones(3), None, integers(1, 2)),
+        ("'roi' has 3 numbers, expected 4, a start and an end",),
+        {"coordinate_transformation_mode": "tf_crop_and_resize"},
+    ),
+    "a policy without sizes": Row(
+        "Resize",
+        (normal(1, 3), None, ones(2)),
+        ("keep_aspect_ratio_policy is not_larger, expected stretch without input 3 'sizes'",),
+        {"keep_aspect_ratio_policy": "not_larger"},
+    ),
+    "nearest without aliases": Row("Resize", (normal(1, 3), None, ones(2)), ("antialias is 1, expected 0",), {"antialias": 1}),
+    "linear without what is outside": Row(
+        "Resize", (normal(1, 3), None, ones(2)), ("exclude_outside is 1, expected 0",), {"mode": "linear", "exclude_outside": 1}
+    ),
+    "training without statistics": Row(
+        "BatchNormalization", (normal(2, 3), *[ones(3)] * 4), ("training_mode is 1 with 1 output, expected 3",), {"training_mode": 1}
+    ),
+    "a scale of more dimensions": Row("LayerNormalization", (normal(2, 3), normal(1, 2, 3)), ("'Scale' is [1, 2, 3]", "[2, 3]")),
+    "statistics of a type": Row("LayerNormalization", (normal(2, 3), ones(3)), ("stash_type is 6",), {"stash_type": 6}),
+    "scales of other blocks": Row(
+        "DequantizeLinear",
+        (np.ones((1, 4, 3), np.uint8), ones(6).reshape(1, 2, 3), np.zeros((1, 2, 3), np.uint8)),
+        ("'x_scale' is [1, 2, 3], expected [1, 1, 3]: one for each 4 elements along axis 1 of [1, 4, 3]",),
+        {"block_size": 4},
+    ),
+    "scales of no blocks": Row(
+        "QuantizeLinear", (normal(4, 3), ones(3)), ("'y_scale' is [3], expected [2, 3]: one for each 2",), {"block_size": 2, "axis": 0}
+    ),
+    "one zero point for all scales": Row(
+        "DequantizeLinear", (np.ones((2, 3), np.uint8), ones(3), np.zeros(1, np.uint8)), ("'x_zero_point' is [1], expected [3]: one for",)
+    ),
+    "batches of other indices": Row(
+        "GatherND", (normal(2, 3), integers([0], [1], [2])), ("'indices' is [3, 1], expected [2] as first sizes",), {"batch_dims": 1}
+    ),
+    "a ratio of one dimension": Row("Dropout", (normal(2, 3), ones(1)), ("'ratio' is [1], expected []: a scalar",)),
+    "half a spectrum of complex numbers": Row(
+        "DFT", (normal(1, 4, 2),), ("'input' is [1, 4, 2], expected 1, real numbers, as last size",), {"onesided": 1}
+    ),
+    "the inverse of half a real spectrum": Row(
+        "DFT", (normal(1, 4, 1),), ("'input' is [1, 4, 1], expected 2, complex numbers",), {"onesided": 1, "inverse": 1}
+    ),
+    "no such scores": Row(
+        "Attention", (normal(1, 2, 3, 4),) * 3, ("qk_matmul_output_mode is 4, expected one of",), {"qk_matmul_output_mode": 4}, 23
+    ),
+    "no such precision": Row("Attention", (normal(1, 2, 3, 4),) * 3, ("softmax_precision is 6",), {"softmax_precision": 6}, 23),
+    **{
+        f"neither {name} nor not in {operator}": Row(operator, given, (f"{name} is 2, expected 0 or 1",), {name: 2, **attributes}, opset)
+        for operator, name, given, attributes, opset in (
+            ("MaxPool", "ceil_mode", (normal(1, 1, 5),), {"kernel_shape": [2]}, 21),
+            ("Attention", "is_causal", (normal(1, 2, 3, 4),) * 3, {}, 23),
+            ("Gemm", "transA", (normal(2, 3), normal(2, 3)), {}, 21),
+            ("DFT", "inverse", (normal(1, 4, 2),), {}, 21),
+        )
+    },
     "Einsum of other ranks": Row("Einsum", (normal(2, 3), normal(3, 2)), ("equation",), {"equation": "ijk,kj->i"}),
 }
 
@@ -364,7 +475,9 @@ def built(row: Row) -> tuple[Any, dict[str, Array]]:
     held = {name: array for name, array in arrays.items() if names.index(name) in row.held}
     given = {name: array for name, array in arrays.items() if name not in held}
     outputs = [f"y{index}" for index in range(row.outputs)]
-    node = make_node(row.operator, names, outputs, name="wrong", domain=row.domain, **row.attributes)
+    listless = {name: given for name, given in row.attributes.items() if isinstance(given, np.ndarray)}
+    node = make_node(row.operator, names, outputs, name="wrong", domain=row.domain, **{**row.attributes, **dict.fromkeys(listless)})
+    node.attribute.extend(make_attribute(name, [], attr_type=AttributeProto.INTS) for name in listless)
     types = {name: array_type(array) for name, array in given.items()}
     sizes = {name: array.shape for name, array in given.items()}
     return model([node], sizes, outputs, opset=row.opset, types=types, constants=held, domains={row.domain: 1} if row.domain else {}), given

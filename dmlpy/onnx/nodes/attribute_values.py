@@ -25,12 +25,19 @@ _COORDINATES = (
     "tf_half_pixel_for_nn",  # opsets from 13 on lack it, but tf2onnx writes it and ONNX Runtime takes it there, too
 )
 _RECURRENT = ("RNN", "GRU", "LSTM")
+_STASHED = (TensorProto.FLOAT, TensorProto.BFLOAT16)
+"""The types of means and deviations."""
 _ALLOWED: dict[str, dict[str, tuple[Any, ...]]] = {
+    "Attention": {
+        "qk_matmul_output_mode": (0, 1, 2, 3),
+        "softmax_precision": (TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.DOUBLE, TensorProto.BFLOAT16),
+    },
     **{operator: {"exclusive": _FLAG, "reverse": _FLAG} for operator in ("CumProd", "CumSum")},
     "DepthToSpace": {"mode": ("DCR", "CRD")},
     **{operator: {"direction": ("forward", "reverse", "bidirectional"), "layout": _FLAG} for operator in _RECURRENT},
     "Gelu": {"approximate": ("none", "tanh")},
     "GridSample": {"padding_mode": ("zeros", "border", "reflection")},
+    "LayerNormalization": {"stash_type": _STASHED},
     "Multinomial": {"dtype": (TensorProto.INT32, TensorProto.INT64)},
     "MaxPool": {"storage_order": _FLAG},
     "Mod": {"fmod": _FLAG},

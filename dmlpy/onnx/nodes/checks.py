@@ -21,11 +21,13 @@ from dmlpy.onnx.nodes import inference_guard, microsoft_sizes
 from dmlpy.onnx.nodes.attribute_values import value_problems
 from dmlpy.onnx.nodes.equations import equation_problems
 from dmlpy.onnx.nodes.microsoft_requirements import PASTS, part_problems, past_problems
-from dmlpy.onnx.nodes.ranks import rank_problems
-from dmlpy.onnx.nodes.windows import compute_windows, output_padding_problems, unpooled_sizes
+from dmlpy.onnx.nodes.ranks import are_known, other_size_problems, rank_problems
+from dmlpy.onnx.nodes.resizing import resize_problems
+from dmlpy.onnx.nodes.window_checks import column_problems, convolution_problems, pooling_problems, transposed_problems
+from dmlpy.onnx.nodes.windows import unpooled_sizes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator
 
     from dmlpy.onnx.loading.schemas import FormalInput
     from dmlpy.onnx.loading.values import Value
@@ -39,6 +41,8 @@ _SPELLED = {"float32": "float", "float64": "double"}
 _GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
 _GROUPS_BY_CHANNEL = 21
 """The opset from which on GroupNormalization has a scale for each channel."""
+_TRAINED_BY_MODE, _TRAINED_OUTPUTS = 14, 3
+"""The opset from which on an attribute of BatchNormalization says whether it trains, and the outputs that it then has."""
 _SPLIT_BY_NUMBER = 18
 """The opset from which on Split has the number of its parts, or their sizes."""
 
@@ -120,12 +124,6 @@ def _spell_back(text: str) -> str:
     return next((own for own, theirs in _SPELLED.items() if theirs == name), name)
 
 
-def _check_sizes(node: Node, index: int, wanted: tuple[int, ...], meaning: str) -> Iterator[Problem]:
-    """An input whose sizes are known and do not match the others."""
-    if node.has(index) and node.value(index).is_static and node.sizes(index) != wanted:
-        yield Problem("onnx.invalid", node.input_label(index), listed(node.sizes(index)), f"{listed(wanted)}: {meaning}")
-
-
 def _type_numbers(node: Node) -> Iterator[Problem]:
     """Attributes that name no type of ONNX's."""
     for name in ("to", "dtype", "output_dtype"):
@@ -134,19 +132,14 @@ def _type_numbers(node: Node) -> Iterator[Problem]:
             yield Problem("onnx.invalid", name, brief(given), "the number of one of ONNX's types, such as 1 for FLOAT")
 
 
-def _is_known(node: Node, *indices: int) -> bool:
-    """Whether inputs are given and their sizes known."""
-    return all(node.has(index) and node.value(index).is_static for index in indices)
-
-
 def _has(node: Node, index: int, sizes: tuple[int, ...]) -> bool:
     """Whether the first sizes of an input are known, and these."""
-    return _is_known(node, index) and node.sizes(index)[: len(sizes)] == sizes
+    return are_known(node, index) and node.sizes(index)[: len(sizes)] == sizes
 
 
 @_rule("RNN", "GRU", "LSTM")
 def _check_recurrent(node: Node) -> Iterator[Problem]:
-    if not _is_known(node, 0, 2) or node.rank(0) != 3 or node.rank(2) != 3:
+    if not are_known(node, 0, 2) or node.rank(0) != 3 or node.rank(2) != 3:
         return
     units, gates = node.sizes(2)[2], _GATES[node.op_type]
     whole, rest = divmod(node.sizes(2)[1], gates)
@@ -161,88 +154,101 @@ def _check_recurrent(node: Node) -> Iterator[Problem]:
     directions = 2 if node.attribute("direction", "forward") == "bidirectional" else 1
     for index, width in ((1, node.sizes(0)[2]), (2, units)):
         meaning = "[num_directions, gates * hidden_size, " + ("input_size]" if index == 1 else "hidden_size]")
-        yield from _check_sizes(node, index, (directions, gates * units, width), meaning)
-    yield from _check_sizes(node, 3, (directions, 2 * gates * units), "[num_directions, 2 * gates * hidden_size]")
+        yield from other_size_problems(node, index, (directions, gates * units, width), meaning)
+    yield from other_size_problems(node, 3, (directions, 2 * gates * units), "[num_directions, 2 * gates * hidden_size]")
     steps, batch = node.sizes(0)[1::-1] if node.attribute("layout", 0) else node.sizes(0)[:2]
     if node.has(4) and (lengths := node.value(4).array) is not None and lengths.size and not 0 <= lengths.min() <= lengths.max() <= steps:
         yield Problem("onnx.invalid", node.input_label(4), listed(lengths.ravel().tolist()), f"lengths of 0 to {steps}, the steps")
-    yield from _check_sizes(node, 4, (batch,), "[batch_size]")
+    yield from other_size_problems(node, 4, (batch,), "[batch_size]")
     states = (batch, directions, units) if node.attribute("layout", 0) else (directions, batch, units)
     for index in (5, 6) if node.op_type == "LSTM" else (5,):
-        yield from _check_sizes(node, index, states, "num_directions, batch_size and hidden_size, the batch first with layout 1")
+        yield from other_size_problems(node, index, states, "num_directions, batch_size and hidden_size, the batch first with layout 1")
     if node.op_type == "LSTM":
-        yield from _check_sizes(node, 7, (directions, 3 * units), "[num_directions, 3 * hidden_size]")
+        yield from other_size_problems(node, 7, (directions, 3 * units), "[num_directions, 3 * hidden_size]")
 
 
 @_rule("BatchNormalization", "InstanceNormalization")
 def _check_statistics(node: Node) -> Iterator[Problem]:
-    if not _is_known(node, 0) or node.rank(0) < 2 or node.attribute("spatial", 1) != 1:
+    is_training = node.op_type == "BatchNormalization" and node.opset >= _TRAINED_BY_MODE and bool(node.attribute("training_mode", 0))
+    if is_training and len(node.proto.output) != _TRAINED_OUTPUTS:
+        found = plural(len(node.proto.output), "output")
+        yield Problem("onnx.invalid", "training_mode", f"1 with {found}", f"{_TRAINED_OUTPUTS} outputs, or training_mode 0")
+    if not are_known(node, 0) or node.rank(0) < 2 or node.attribute("spatial", 1) != 1:
         return
     channels = node.sizes(0)[1]
     for index in range(1, len(node.inputs)):
-        yield from _check_sizes(node, index, (channels,), f"one for each of the channels of {listed(node.sizes(0))}")
+        yield from other_size_problems(node, index, (channels,), f"one for each of the channels of {listed(node.sizes(0))}")
 
 
 @_rule("GroupNormalization")
 def _check_groups(node: Node) -> Iterator[Problem]:
     """A scale and a bias for each channel, before opset 21 for each group."""
-    if not _is_known(node, 0) or node.rank(0) < 2:
+    if not are_known(node, 0) or node.rank(0) < 2:
         return
     by_group = node.opset < _GROUPS_BY_CHANNEL
     wanted = node.attribute("num_groups") if by_group else node.sizes(0)[1]
     for index in (1, 2):
         meaning = f"one for each of the {'groups' if by_group else 'channels'} of {listed(node.sizes(0))}"
-        yield from _check_sizes(node, index, (wanted,), meaning)
+        yield from other_size_problems(node, index, (wanted,), meaning)
 
 
 @_rule("LayerNormalization", "RMSNormalization")
 def _check_scale(node: Node) -> Iterator[Problem]:
     for index in (1, 2):
-        if _is_known(node, 0, index) and broadcast_sizes(node.sizes(index), node.sizes(0)) is None:
-            expected = f"sizes that broadcast with those of the input, {listed(node.sizes(0))}"
+        if are_known(node, 0, index) and broadcast_sizes(node.sizes(index), node.sizes(0)) != node.sizes(0):
+            expected = f"sizes that broadcast to those of the input, {listed(node.sizes(0))}"
             yield Problem("onnx.invalid", node.input_label(index), listed(node.sizes(index)), expected)
 
 
 @_rule("QuantizeLinear", "DequantizeLinear")
 def _check_quantization(node: Node) -> Iterator[Problem]:
-    """A scale for each entry along the axis, or one scale."""
-    axis = node.attribute("axis", 1)
-    if node.attribute("block_size", 0) or not _is_known(node, 0, 1) or node.rank(1) != 1 or not -node.rank(0) <= axis < node.rank(0):
+    """One scale, or one for each entry along the axis, or for each block of such entries; and a zero point for each scale."""
+    if are_known(node, 1, 2) and node.sizes(2) != node.sizes(1) and not {node.sizes(1), node.sizes(2)} <= {(), (1,)}:
+        yield from other_size_problems(node, 2, node.sizes(1), "one for each scale")
         return
-    size = node.sizes(0)[axis]
-    if node.sizes(1)[0] not in (1, size):
-        yield from _check_sizes(node, 1, (size,), f"one for each entry along axis {axis} of {listed(node.sizes(0))}")
+    axis, block = node.attribute("axis", 1), node.attribute("block_size", 0)
+    if not are_known(node, 0, 1) or not -node.rank(0) <= axis < node.rank(0):
+        return
+    sizes, scales = node.sizes(0), node.sizes(1)
+    if block:
+        place = axis % node.rank(0)
+        wanted = (*sizes[:place], -(-sizes[place] // block), *sizes[place + 1 :])
+        yield from other_size_problems(node, 1, wanted, f"one for each {plural(block, 'element')} along axis {axis} of {listed(sizes)}")
+    elif len(scales) == 1 and scales[0] not in (1, sizes[axis]):
+        yield from other_size_problems(node, 1, (sizes[axis],), f"one for each entry along axis {axis} of {listed(sizes)}")
 
 
 @_rule("GridSample")
 def _check_grid(node: Node) -> Iterator[Problem]:
-    if _is_known(node, 0, 1):
+    if are_known(node, 0, 1):
         images, wanted = listed(node.sizes(0)), (node.sizes(0)[0], *node.sizes(1)[1:-1], node.rank(0) - 2)
-        yield from _check_sizes(node, 1, wanted, f"a grid for each image of {images}, and a coordinate for each axis of a plane last")
+        yield from other_size_problems(
+            node, 1, wanted, f"a grid for each image of {images}, and a coordinate for each axis of a plane last"
+        )
 
 
 @_rule("RoiAlign")
 def _check_boxes_of_images(node: Node) -> Iterator[Problem]:
-    if _is_known(node, 1) and node.rank(1) == 2:
-        yield from _check_sizes(node, 2, node.sizes(1)[:1], f"the number of an image for each box of {listed(node.sizes(1))}")
+    if are_known(node, 1) and node.rank(1) == 2:
+        yield from other_size_problems(node, 2, node.sizes(1)[:1], f"the number of an image for each box of {listed(node.sizes(1))}")
 
 
 @_rule("AffineGrid")
 def _check_matrices(node: Node) -> Iterator[Problem]:
     """A matrix for each image."""
     size = node.value(1).array if node.has(1) else None
-    if size is None or not _is_known(node, 0):
+    if size is None or not are_known(node, 0):
         return
     if size.size not in (4, 5) or size.min() < 1:
         yield Problem("onnx.invalid", node.input_label(1), listed(size.ravel().tolist()), "4 or 5 sizes of an image, none of them 0")
         return
     rank = size.size - 2
-    yield from _check_sizes(node, 0, (int(size.ravel()[0]), rank, rank + 1), "a matrix for each image")
+    yield from other_size_problems(node, 0, (int(size.ravel()[0]), rank, rank + 1), "a matrix for each image")
 
 
 @_rule("Attention")
 def _check_values(node: Node) -> Iterator[Problem]:
-    if _is_known(node, 1, 2) and node.rank(1) == node.rank(2) >= 3 and node.sizes(1)[-2] != node.sizes(2)[-2]:
+    if are_known(node, 1, 2) and node.rank(1) == node.rank(2) >= 3 and node.sizes(1)[-2] != node.sizes(2)[-2]:
         expected = f"{node.sizes(1)[-2]} steps, as the keys {listed(node.sizes(1))} have"
         yield Problem("onnx.invalid", node.input_label(2), listed(node.sizes(2)), expected)
     yield from past_problems(node, 4)
@@ -250,7 +256,7 @@ def _check_values(node: Node) -> Iterator[Problem]:
 
 @_rule("Gather", "GatherElements", "ScatterElements", "Scatter")
 def _check_indices(node: Node) -> Iterator[Problem]:
-    if not _is_known(node, 0) or not node.rank(0):
+    if not are_known(node, 0) or not node.rank(0):
         return
     axis = node.axis(node.attribute("axis", 0), node.rank(0))
     size = node.sizes(0)[axis]
@@ -258,7 +264,7 @@ def _check_indices(node: Node) -> Iterator[Problem]:
     if indices is not None and indices.size and not -size <= indices.min() <= indices.max() < size:
         wrong = int(indices.min() if indices.min() < -size else indices.max())
         yield Problem("onnx.invalid", node.input_label(1), str(wrong), f"{-size} to {size - 1}: axis {axis} of {listed(node.sizes(0))}")
-    if node.op_type.startswith("Scatter") and _is_known(node, 1) and node.rank(1) == node.rank(0):
+    if node.op_type.startswith("Scatter") and are_known(node, 1) and node.rank(1) == node.rank(0):
         yield from _check_places(node, axis)
 
 
@@ -273,7 +279,7 @@ def _check_places(node: Node, axis: int) -> Iterator[Problem]:
 @_rule("MaxUnpool")
 def _check_unpooled(node: Node) -> Iterator[Problem]:
     """Sizes for each dimension, and indices of the elements that they have."""
-    if not _is_known(node, 0) or node.rank(0) < 3 or (node.has(2) and node.value(2).array is None):
+    if not are_known(node, 0) or node.rank(0) < 3 or (node.has(2) and node.value(2).array is None):
         return
     if len(unpooled_sizes(node)) != node.rank(0) or min(unpooled_sizes(node)) < 1:
         expected = f"{node.rank(0)} sizes of 1 or more, as {listed(node.sizes(0))} has"
@@ -287,9 +293,13 @@ def _check_unpooled(node: Node) -> Iterator[Problem]:
 
 @_rule("GatherND", "ScatterND")
 def _check_tuples(node: Node) -> Iterator[Problem]:
-    if not _is_known(node, 0, 1) or not node.rank(1):
+    if not are_known(node, 0, 1) or not node.rank(1):
         return
     indices, batch = node.value(1).array, node.attribute("batch_dims", 0)
+    if node.sizes(1)[:batch] != node.sizes(0)[:batch]:
+        expected = f"{listed(node.sizes(0)[:batch])} as first sizes: batch_dims is {batch}, and the data {listed(node.sizes(0))}"
+        yield Problem("onnx.invalid", node.input_label(1), listed(node.sizes(1)), expected)
+        return
     for at, size in enumerate(node.sizes(0)[batch : batch + node.sizes(1)[-1]]):
         own = None if indices is None else indices[..., at]
         if own is not None and own.size and not -size <= own.min() <= own.max() < size:
@@ -297,25 +307,41 @@ def _check_tuples(node: Node) -> Iterator[Problem]:
             yield Problem("onnx.invalid", node.input_label(1), str(wrong), f"{-size} to {size - 1}: axis {axis} of {listed(node.sizes(0))}")
 
 
-@_rule("Resize", "Upsample")
-def _check_scales(node: Node) -> Iterator[Problem]:
-    place = 1 if node.op_type == "Upsample" or node.opset < 11 else 2
-    scales = node.value(place).array if node.has(place) else None
-    given = node.attribute("scales") or () if scales is None else scales.ravel().tolist()
-    if any(scale <= 0 for scale in given):
-        yield Problem("onnx.invalid", "scales" if scales is None else node.input_label(place), listed(given), "numbers above 0")
-    if not node.has(0) or (own := node.value(0).sizes) is None:
+@_rule("CenterCropPad")
+def _check_crop(node: Node) -> Iterator[Problem]:
+    """A size for each axis."""
+    axes = node.attribute("axes")
+    if axes is None and not are_known(node, 0):
         return
-    count = len(node.attribute("axes") or own)
-    for index in range(place, len(node.inputs)):
-        if _is_known(node, index) and prod(node.sizes(index)) not in (0, count):
-            yield Problem("onnx.invalid", node.input_label(index), plural(prod(node.sizes(index)), "number"), f"{count}, one for each axis")
+    count = node.rank(0) if axes is None else len(axes)
+    yield from other_size_problems(node, 1, (count,), "a size for each axis")
+    sizes = node.value(1).array
+    if sizes is not None and sizes.size and sizes.min() < 0:
+        yield Problem("onnx.invalid", node.input_label(1), listed(sizes.ravel().tolist()), "sizes of 0 or more")
+
+
+@_rule("Dropout")
+def _check_dropout(node: Node) -> Iterator[Problem]:
+    """A ratio in [0, 1), and whether to train: scalars."""
+    for index in (1, 2):
+        yield from other_size_problems(node, index, (), "a scalar")
+
+
+@_rule("DFT")
+def _check_transform(node: Node) -> Iterator[Problem]:
+    """Real numbers for half of a spectrum, and complex ones for the inverse of half of one."""
+    if not node.attribute("onesided", 0) or not are_known(node, 0) or not node.rank(0):
+        return
+    inverse = node.attribute("inverse", 0)
+    if node.sizes(0)[-1] != (2 if inverse else 1):
+        expected = f"{'2, complex numbers,' if inverse else '1, real numbers,'} as last size: onesided is 1, and inverse {inverse}"
+        yield Problem("onnx.invalid", node.input_label(0), listed(node.sizes(0)), expected)
 
 
 @_rule("Squeeze")
 def _check_squeeze(node: Node) -> Iterator[Problem]:
     known = node.value(1).array is not None if node.has(1) else node.attribute("axes") is not None
-    if not known or not _is_known(node, 0):
+    if not known or not are_known(node, 0):
         return
     for given in node.integers(1, "axes", ()) or ():
         axis = node.axis(given, node.rank(0))
@@ -333,7 +359,7 @@ def _check_split(node: Node) -> Iterator[Problem]:
     if wanted is not None and wanted != given:
         yield Problem("onnx.invalid", "num_outputs", str(wanted), f"{given}, the outputs")
         return
-    if not _is_known(node, 0):
+    if not are_known(node, 0):
         return
     axis = node.axis(node.attribute("axis", 0), node.rank(0))
     if not node.has(1) and node.attribute("split") is None:
@@ -354,14 +380,14 @@ def _check_split(node: Node) -> Iterator[Problem]:
 @_rule("Clip")
 def _check_clip(node: Node) -> Iterator[Problem]:
     for index in (1, 2):
-        if node.has(index) and _is_known(node, index) and prod(node.sizes(index)) != 1:
+        if node.has(index) and are_known(node, index) and prod(node.sizes(index)) != 1:
             yield Problem("onnx.invalid", node.input_label(index), listed(node.sizes(index)), "one element")
 
 
 @_rule("DepthToSpace")
 def _check_depth_to_space(node: Node) -> Iterator[Problem]:
     block = int(node.attribute("blocksize", 1))
-    if _is_known(node, 0) and (node.rank(0) != 4 or block < 1 or node.sizes(0)[1] % block**2):
+    if are_known(node, 0) and (node.rank(0) != 4 or block < 1 or node.sizes(0)[1] % block**2):
         expected = f"4 dimensions, with a multiple of blocksize² = {block**2} as channels"
         yield Problem("onnx.invalid", node.input_label(0), listed(node.sizes(0)), expected)
 
@@ -369,7 +395,7 @@ def _check_depth_to_space(node: Node) -> Iterator[Problem]:
 @_rule("SpaceToDepth")
 def _check_space_to_depth(node: Node) -> Iterator[Problem]:
     block = int(node.attribute("blocksize", 1))
-    if _is_known(node, 0) and (node.rank(0) != 4 or block < 1 or any(size % block for size in node.sizes(0)[2:])):
+    if are_known(node, 0) and (node.rank(0) != 4 or block < 1 or any(size % block for size in node.sizes(0)[2:])):
         expected = f"4 dimensions, of which the last two are multiples of blocksize {block}"
         yield Problem("onnx.invalid", node.input_label(0), listed(node.sizes(0)), expected)
 
@@ -378,7 +404,7 @@ def _check_space_to_depth(node: Node) -> Iterator[Problem]:
 def _check_pads(node: Node) -> Iterator[Problem]:
     """Two pads for each axis, which leave elements of it; where they reflect, less than its size."""
     known = node.value(1).array is not None if node.has(1) else node.attribute("pads") is not None
-    if not known or not _is_known(node, 0):
+    if not known or not are_known(node, 0):
         return
     if node.has(3) and node.value(3).array is None:
         return
@@ -398,7 +424,7 @@ def _check_pads(node: Node) -> Iterator[Problem]:
 
 @_rule("Expand")
 def _check_expand(node: Node) -> Iterator[Problem]:
-    if not _is_known(node, 0) or not node.has(1) or node.value(1).array is None:
+    if not are_known(node, 0) or not node.has(1) or node.value(1).array is None:
         return
     wanted = node.integers(1) or ()
     if broadcast_sizes(node.sizes(0), wanted) is None:
@@ -408,7 +434,7 @@ def _check_expand(node: Node) -> Iterator[Problem]:
 
 @_rule("Reshape")
 def _check_reshape(node: Node) -> Iterator[Problem]:
-    if not _is_known(node, 0):
+    if not are_known(node, 0):
         return
     if node.has(1) and node.value(1).array is None:
         return
@@ -422,57 +448,21 @@ def _check_reshape(node: Node) -> Iterator[Problem]:
         yield Problem("onnx.invalid", "shape", found, f"sizes of the {prod(own)} elements of {listed(own)}; one may be -1")
 
 
-@_rule("AveragePool", "MaxPool", "LpPool")
-def _check_pooling(node: Node) -> Iterator[Problem]:
-    window = node.attribute("kernel_shape") or []
-    pads = node.attribute("pads") or [0] * 2 * len(window)
-    if len(pads) != 2 * len(window):
-        yield Problem("onnx.invalid", "pads", plural(len(pads), "number"), f"{2 * len(window)}, a start and an end for each axis")
-    elif any(pad >= size for place, size in enumerate(window) for pad in (pads[place], pads[place + len(window)])):
-        yield Problem("onnx.invalid", "pads", listed(pads), f"less than the window, {listed(window)}")
-    elif _is_known(node, 0) and node.rank(0) == len(window) + 2:
-        yield from _check_windows(node, window)
-
-
-@_rule("Conv", "ConvInteger", "QLinearConv")
-def _check_convolution(node: Node) -> Iterator[Problem]:
-    """Windows of the weights' sizes that fit between the pads."""
-    weights = 3 if node.op_type == "QLinearConv" else 1
-    if _is_known(node, 0, weights) and node.rank(0) == node.rank(weights) > 2:
-        window = node.sizes(weights)[2:]
-        if tuple(stated := node.attribute("kernel_shape") or window) != window:
-            expected = f"{listed(window)}, the last of the weights' sizes {listed(node.sizes(weights))}"
-            yield Problem("onnx.invalid", "kernel_shape", listed(stated), expected)
-            return
-        yield from _check_windows(node, window)
-
-
-def _check_windows(node: Node, lengths: Sequence[int]) -> Iterator[Problem]:
-    """A window must not be larger than the padded dimension."""
-    if node.attribute("auto_pad", "NOTSET").startswith("SAME"):
-        return
-    windows = compute_windows(node, node.sizes(0)[2:], lengths)
-    for axis, window in enumerate(windows.axes, 2 - windows.added):
-        if (window.rounded_up if node.attribute("ceil_mode", 0) else window.positions) < 1:
-            expected = f"at least {window.extent} along axis {axis} with the pads, which the window reaches over"
-            yield Problem("onnx.invalid", node.input_label(0), listed(node.sizes(0)), expected)
-
-
 @_rule("GlobalAveragePool", "GlobalMaxPool", "GlobalLpPool")
 def _check_global_pooling(node: Node) -> Iterator[Problem]:
-    if _is_known(node, 0) and node.rank(0) > 2 and node.sizes(0)[0] and 0 in node.sizes(0):
+    if are_known(node, 0) and node.rank(0) > 2 and node.sizes(0)[0] and 0 in node.sizes(0):
         yield Problem("onnx.invalid", node.input_label(0), listed(node.sizes(0)), "images with elements; only the batch may be empty")
 
 
 @_rule("Det")
 def _check_square(node: Node) -> Iterator[Problem]:
-    if _is_known(node, 0) and (node.rank(0) < 2 or node.sizes(0)[-1] != node.sizes(0)[-2]):
+    if are_known(node, 0) and (node.rank(0) < 2 or node.sizes(0)[-1] != node.sizes(0)[-2]):
         yield Problem("onnx.invalid", node.input_label(0), listed(node.sizes(0)), "square matrices: the last two sizes are equal")
 
 
 @_rule("NonMaxSuppression")
 def _check_boxes(node: Node) -> Iterator[Problem]:
-    if not _is_known(node, 0, 1):
+    if not are_known(node, 0, 1):
         return
     boxes, scores = node.sizes(0), node.sizes(1)
     if len(boxes) != 3 or boxes[2] != 4:
@@ -486,9 +476,9 @@ def _check_boxes(node: Node) -> Iterator[Problem]:
 @_rule("ReverseSequence")
 def _check_reversal(node: Node) -> Iterator[Problem]:
     batch, time = (int(node.attribute(name, default)) for name, default in (("batch_axis", 1), ("time_axis", 0)))
-    if not _is_known(node, 0) or node.rank(0) < 2 or {batch, time} != {0, 1}:
+    if not are_known(node, 0) or node.rank(0) < 2 or {batch, time} != {0, 1}:
         return
-    yield from _check_sizes(node, 1, (node.sizes(0)[batch],), f"one for each of axis {batch} of {listed(node.sizes(0))}")
+    yield from other_size_problems(node, 1, (node.sizes(0)[batch],), f"one for each of axis {batch} of {listed(node.sizes(0))}")
     lengths, steps = node.value(1).array, node.sizes(0)[time]
     if lengths is not None and lengths.size and not 0 <= lengths.min() <= lengths.max() <= steps:
         yield Problem("onnx.invalid", node.input_label(1), listed(lengths.ravel().tolist()), f"lengths of 0 to {steps}, the steps")
@@ -502,31 +492,22 @@ def _check_range(node: Node) -> Iterator[Problem]:
 
 @_rule("OneHot")
 def _check_one_hot(node: Node) -> Iterator[Problem]:
-    if _is_known(node, 1) and prod(node.sizes(1)) != 1:
+    if are_known(node, 1) and prod(node.sizes(1)) != 1:
         yield Problem("onnx.invalid", node.input_label(1), listed(node.sizes(1)), "one element")
-    yield from _check_sizes(node, 2, (2,), "the values of what is off and of what is on")
+    yield from other_size_problems(node, 2, (2,), "the values of what is off and of what is on")
 
 
 @_rule("Flatten")
 def _check_flatten(node: Node) -> Iterator[Problem]:
     axis = node.attribute("axis", 1)
-    if axis and _is_known(node, 0) and not node.rank(0):
+    if axis and are_known(node, 0) and not node.rank(0):
         yield Problem("onnx.invalid", "axis", str(axis), "0 for a scalar")
-
-
-@_rule("ConvTranspose")
-def _check_transposed_windows(node: Node) -> Iterator[Problem]:
-    shape = node.attribute("output_shape")
-    if shape and _is_known(node, 0) and len(shape) != node.rank(0) - 2:
-        yield Problem("onnx.invalid", "output_shape", plural(len(shape), "number"), f"{node.rank(0) - 2}: batch and channels are not in it")
-    elif _is_known(node, 0) and _is_known(node, 1):
-        yield from output_padding_problems(node)
 
 
 @_rule("TopK")
 def _check_top_k(node: Node) -> Iterator[Problem]:
     known = node.value(1).array is not None if node.has(1) else node.attribute("k") is not None
-    if not known or not _is_known(node, 0) or not node.rank(0):
+    if not known or not are_known(node, 0) or not node.rank(0):
         return
     axis = node.axis(node.attribute("axis", -1), node.rank(0))
     wanted = (node.integers(1, "k", ()) or (0,))[0] if node.has(1) else int(node.attribute("k"))
@@ -548,15 +529,20 @@ def _check_slice(node: Node) -> Iterator[Problem]:
     if len(set(lengths.values())) > 1:
         found = ", ".join(f"{length} {name}" for name, length in lengths.items())
         yield Problem("onnx.invalid", "starts", found, "as many of each other")
-    elif _is_known(node, 0) and (most := max(lengths.values(), default=0)) > node.rank(0):
+    elif are_known(node, 0) and (most := max(lengths.values(), default=0)) > node.rank(0):
         yield Problem("onnx.invalid", "starts", plural(most, "number"), f"at most one for each axis of {listed(node.sizes(0))}")
-    elif _is_known(node, 0) and len({node.axis(axis, node.rank(0)) for axis in known.get("axes", ())}) < lengths.get("axes", 0):
+    elif are_known(node, 0) and len({node.axis(axis, node.rank(0)) for axis in known.get("axes", ())}) < lengths.get("axes", 0):
         yield Problem("onnx.invalid", "axes", listed(known["axes"]), f"each axis of {listed(node.sizes(0))} at most once")
     if 0 in known.get("steps", ()):
         yield Problem("onnx.invalid", "steps", listed(known["steps"]), "steps other than 0")
 
 
 _rule("Einsum")(equation_problems)
+_rule("Resize", "Upsample")(resize_problems)
+_rule("AveragePool", "MaxPool", "LpPool")(pooling_problems)
+_rule("Conv", "ConvInteger", "DeformConv", "QLinearConv")(convolution_problems)
+_rule("ConvTranspose")(transposed_problems)
+_rule("Col2Im")(column_problems)
 
 
 @_rule("Scan")

@@ -53,8 +53,15 @@ COUNTS = frozenset(
 """Names of attributes that are 1 or more."""
 NATURAL = frozenset({"block_size", "batch_dims", "max_skip_count", "rotary_embedding_dim"})
 """Names of attributes that are 0 or more."""
-FLAGS = frozenset({"keepdims"})
-"""Names of attributes that are 0 or 1. ONNX Runtime and ONNX's inference take another number for 0, ONNX's reference for 1."""
+FLAGS = frozenset(
+    {
+        *("align_corners", "allowzero", "antialias", "broadcast", "ceil_mode", "center_point_box", "count_include_pad", "detect_negative"),
+        *("detect_positive", "exclude_outside", "input_forget", "interleaved", "inverse", "is_case_sensitive", "is_causal", "keepdims"),
+        *("largest", "linear_before_reset", "new_axis", "noop_with_empty_axes", "onesided", "output_sequence", "periodic", "saturate"),
+        *("select_last_index", "sorted", "training_mode", "transA", "transB", "upper"),
+    }
+)
+"""Names of attributes that are 0 or 1. ONNX Runtime, ONNX's inference and its reference each take other numbers in their own way."""
 SPATIAL = {"dilations": 1, "kernel_shape": 1, "output_padding": 0, "pads": None, "strides": 1}
 """Names of lists with an entry for each dimension behind batch and channels, `pads` two; and the least that the entries may be."""
 LISTS = frozenset(
@@ -64,6 +71,8 @@ LISTS = frozenset(
 _SPATIAL_OPERATORS = frozenset(
     {"AveragePool", "Conv", "ConvInteger", "ConvTranspose", "DeformConv", "LpPool", "MaxPool", "MaxUnpool", "QLinearConv"}
 )
+_EACH_AXIS_ONCE = frozenset({"CenterCropPad", "Resize", "Unsqueeze"})
+"""Operators of which ONNX Runtime refuses an axis that is named twice."""
 SCALARS = frozenset(
     {
         *("axis", "depth", "delta", "dft_length", "frame_length", "frame_step", "limit", "lower_edge_hertz", "num_mel_bins"),
@@ -179,7 +188,7 @@ def _attribute_violations(node: Node, name: str, value: Any) -> Iterator[Violati
     elif name in FLAGS:
         if value not in (0, 1):
             yield Violation(Problem("onnx.invalid", name, str(value), "0 or 1"))
-    elif isinstance(value, list) and value:
+    elif isinstance(value, list) and (value or (name in SPATIAL and name in node.attributes)):
         yield from _list_violations(node, name, value)
 
 
@@ -189,7 +198,7 @@ def _list_violations(node: Node, name: str, values: Sequence[Any]) -> Iterator[V
     if length is not None and len(values) != length[0]:
         yield Violation(Problem("onnx.invalid", name, plural(len(values), "number"), f"{length[0]}: {length[1]}"))
     least = SPATIAL.get(name)
-    if least is not None and min(values) < least:
+    if least is not None and min(values, default=least) < least:
         yield Violation(Problem("onnx.invalid", name, listed(values), f"numbers of {least} or more"))
 
 
@@ -224,7 +233,7 @@ def _axes_violations(node: Node, name: str, given: Sequence[int], *, refused: bo
             yield Violation(Problem("onnx.invalid", name, str(axis), f"{least} to {most}"), refused=refused and rank > 0)
             return
     if len({axis % max(rank, 1) for axis in given}) != len(given):
-        yield Violation(Problem("onnx.invalid", name, listed(given), "each axis once"), refused=refused and node.op_type == "Unsqueeze")
+        yield Violation(Problem("onnx.invalid", name, listed(given), "each axis once"), refused=refused and node.op_type in _EACH_AXIS_ONCE)
 
 
 def _axes_rank(node: Node, given: Sequence[int]) -> int | None:

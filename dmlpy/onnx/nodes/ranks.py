@@ -1,10 +1,10 @@
-"""How many dimensions inputs have: what ONNX's inference asks for, and what its text means where ONNX Runtime asks for more."""
+"""How many dimensions and which sizes inputs have: what ONNX's inference asks for, and its text where ONNX Runtime asks for more."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dmlpy.messages.naming import plural
+from dmlpy.messages.naming import listed, plural
 from dmlpy.messages.problems import Problem
 from dmlpy.onnx.loading.values import listed_sizes
 
@@ -17,6 +17,9 @@ _EXACT = {
     **dict.fromkeys(("GRU", "LSTM", "RNN"), ((0, 3), (1, 3), (2, 3))),
     "Gemm": ((0, 2), (1, 2)),
     **dict.fromkeys(("EyeLike", "Multinomial"), ((0, 2),)),
+    "CenterCropPad": ((1, 1),),
+    "Compress": ((1, 1),),
+    "ConstantOfShape": ((0, 1),),
 }
 """Inputs of operators that have that many dimensions, by index."""
 _LEAST: dict[str, tuple[int, ...]] = {
@@ -57,3 +60,14 @@ def dimension_problems(node: Node, index: int, least: int, most: int | None, *wh
         exact = plural(least, "dimension")
         expected = f"at least {exact}" if most is None else exact if most == least else f"{least} to {most} dimensions"
         yield Problem("onnx.invalid", node.input_label(index), listed_sizes(sizes), expected, why)
+
+
+def are_known(node: Node, *indices: int) -> bool:
+    """Whether inputs are given and their sizes known."""
+    return all(node.has(index) and node.value(index).is_static for index in indices)
+
+
+def other_size_problems(node: Node, index: int, wanted: tuple[int, ...], meaning: str) -> Iterator[Problem]:
+    """An input whose sizes are known and do not match the others."""
+    if are_known(node, index) and node.sizes(index) != wanted:
+        yield Problem("onnx.invalid", node.input_label(index), listed(node.sizes(index)), f"{listed(wanted)}: {meaning}")

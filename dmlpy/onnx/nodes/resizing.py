@@ -1,14 +1,20 @@
-"""The sizes that Resize and Upsample give, and the scales that these come to; with symbolic sizes as formulas of them."""
+"""Resize and Upsample: ONNX's rules, the sizes that they give, and the scales that these come to; symbolic sizes as formulas of them."""
 
 from __future__ import annotations
 
+from math import prod
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from dmlpy.description.symbolic_sizes import applied, example_size, is_close, is_symbolic
+from dmlpy.messages.naming import listed, plural
+from dmlpy.messages.problems import Problem
+from dmlpy.onnx.nodes.ranks import are_known
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from dmlpy.onnx.nodes.node import Node
 
 _EXACT = 1 << 20
@@ -42,6 +48,39 @@ def resized(node: Node) -> tuple[list[int], list[float | None]]:
         for axis, scale in zip(named, np.ravel(node.array(2)), strict=True):
             outputs[axis], factors[axis] = _scaled(sizes[axis], float(scale))
     return outputs, factors
+
+
+def resize_problems(node: Node) -> Iterator[Problem]:
+    """Scales, sizes and regions that are not one for each axis, and attributes that mean nothing."""
+    place = 1 if node.op_type == "Upsample" or node.opset < 11 else 2
+    scales = node.value(place).array if node.has(place) else None
+    given = node.attribute("scales") or () if scales is None else scales.ravel().tolist()
+    if any(not scale > 0 for scale in given):
+        yield Problem("onnx.invalid", "scales" if scales is None else node.input_label(place), listed(given), "numbers above 0")
+    yield from _interpolation_problems(node)
+    if not node.has(0) or (own := node.value(0).sizes) is None:
+        return
+    count = len(node.attribute("axes") or own)
+    by_region = node.attribute("coordinate_transformation_mode") == "tf_crop_and_resize"
+    first = 1 if by_region and node.opset >= 11 else place
+    for index in range(first, len(node.inputs)):
+        wanted, each = (2 * count, "a start and an end") if index < place else (count, "one")
+        if are_known(node, index) and prod(node.sizes(index)) not in (0, wanted):
+            yield Problem(
+                "onnx.invalid", node.input_label(index), plural(prod(node.sizes(index)), "number"), f"{wanted}, {each} for each axis"
+            )
+
+
+def _interpolation_problems(node: Node) -> Iterator[Problem]:
+    """Attributes of a Resize that mean nothing for its mode, or without sizes."""
+    mode = node.attribute("mode")
+    if node.attribute("antialias", 0) and mode == "nearest":
+        yield Problem("onnx.invalid", "antialias", "1", "0 where mode is nearest, or mode linear or cubic")
+    if node.attribute("exclude_outside", 0) and mode != "cubic":
+        yield Problem("onnx.invalid", "exclude_outside", "1", f"0 where mode is {mode}, or mode cubic")
+    policy = node.attribute("keep_aspect_ratio_policy", "stretch")
+    if policy != "stretch" and not (node.has(3) and not node.value(3).is_empty):
+        yield Problem("onnx.invalid", "keep_aspect_ratio_policy", policy, "stretch without input 3 'sizes'")
 
 
 def _scaled(size: int, scale: float) -> tuple[int, float]:
