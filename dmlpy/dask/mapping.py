@@ -82,7 +82,9 @@ def map_blocks(
 
     What goes wrong on a worker is raised by Dask as dmlpy's error, with the chunk and the worker in its text.
     """
-    job, given = _make_job(described, _pick_arrays(arrays, tensors), device, feature_level, flags, axes or {}, carry=carry, fuse=fuse)
+    job, given = _make_job(
+        described, _pick_arrays(arrays, tensors), device, feature_level, flags, {} if axes is None else axes, carry=carry, fuse=fuse
+    )
     return _make_collections(job, given)
 
 

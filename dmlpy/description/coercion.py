@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
+from os import fspath
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Generic, TypeVar, cast, overload
 
 import numpy as np
@@ -79,6 +81,23 @@ def as_uint(value: Any) -> int:
     if number.bit_length() > MAX_BITS:
         raise ValueError(f"an integer of at most {MAX_BITS} bits")
     return number
+
+
+def as_path(value: Any) -> Path:
+    """A file's name as a path.
+
+    Raises:
+        ValueError: it is something else.
+    """
+    try:
+        return Path(fspath(value))
+    except Exception:  # TypeError for what is not a path, or whatever the methods of the caller's type raise
+        raise ValueError("the name of a file: a str or a Path") from None
+
+
+def is_among(value: Any, choices: Container[str]) -> bool:
+    """Whether a value is one of some texts. Arrays, whose comparison has no truth, are none."""
+    return isinstance(value, str) and value in choices
 
 
 Reader = Callable[[Any], Any]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Literal
 
 from dmlpy.dxdispatch import text
 from dmlpy.dxdispatch.desc_check import check_desc
-from dmlpy.dxdispatch.files import Folders
+from dmlpy.dxdispatch.files import Folders, given_path
 from dmlpy.dxdispatch.model import from_document, is_model, root_remedy
 from dmlpy.dxdispatch.report import Finding, ModelError, Place, graph_finding, is_unreadable
 from dmlpy.graphs import Graph
@@ -15,7 +15,7 @@ from dmlpy.messages.json_positions import parts
 from dmlpy.messages.naming import plural, printable
 from dmlpy.messages.problems import DescError, Problem, only_errors, only_undocumented
 from dmlpy.system.other_formats import other_format
-from dmlpy.validation.checking import LATEST, lowest_level
+from dmlpy.validation.checking import LATEST, lowest_level, parse_level
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -77,12 +77,12 @@ class Report:
 
 
 def check_file(
-    path: Path,
-    feature_level: FeatureLevel = LATEST,
+    path: Path | str,
+    feature_level: FeatureLevel | str | int = LATEST,
     *,
     strict: bool = False,
     lenient: bool = False,
-    input_path: Path | None = None,
+    input_path: Path | str | None = None,
     stream: BinaryIO | None = None,
 ) -> Report:
     """Checks a file; the file's syntax is part of the findings.
@@ -94,17 +94,25 @@ def check_file(
         lenient: as for `Graph.check`; files from ONNX Runtime are always checked leniently, since it reinterprets bytes on purpose.
         input_path: folder of the files that a model or a serialized graph names, instead of the file's folder.
         stream: what to read instead of a file; `path` is its name in the report.
+
+    Raises:
+        DescError: an argument of another type.
     """
+    path, folder = (
+        given_path("check_file", "path", path),
+        None if input_path is None else given_path("check_file", "input_path", input_path),
+    )
+    feature_level = parse_level(feature_level)
     try:
         data = text.read_bytes(path) if stream is None else text.read_stream(stream, path)
         if not is_serialized(data):
-            return _check_json(text.decode(data, path), feature_level, strict, lenient, input_path)
+            return _check_json(text.decode(data, path), feature_level, strict, lenient, folder)
     except ModelError as error:
         return Report(path, None, feature_level, None, tuple(error.findings))
     from dmlpy.graphs.serialized import load_serialized  # needs flatbuffers
 
     try:
-        graph = load_serialized(data, input_path or path.parent).graph
+        graph = load_serialized(data, folder or path.parent).graph
     except DescError as error:
         if (foreign := other_format(data, least=4)) is None:
             return _report(path, "serialized graph", feature_level, [Finding("", error.problems)], None)

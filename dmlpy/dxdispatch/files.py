@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dmlpy.description.coercion import brief
+from dmlpy.description.coercion import as_path, brief
 from dmlpy.messages.problems import DescError, Problem
 from dmlpy.system.files import current_folder, kind_of, replacing, status
 
@@ -26,6 +26,18 @@ def refuse(code: str, path: str, actual: str, expected: str, *why: str, remedy: 
     return DescError("model", [Problem(code, path, actual, expected, why, remedy)])
 
 
+def given_path(function: str, name: str, value: Any) -> Path:
+    """The path that a function's argument names.
+
+    Raises:
+        DescError: it is neither a str nor a path.
+    """
+    try:
+        return as_path(value)
+    except ValueError as error:
+        raise DescError(function, [Problem("field.form", name, brief(value), str(error))]) from None
+
+
 @dataclass(frozen=True)
 class Folders:
     """The folders of a model's files.
@@ -39,10 +51,16 @@ class Folders:
     output: Path
 
     @classmethod
-    def of(cls, model: Path, input_path: Path | None = None, output_path: Path | None = None) -> Folders:
-        """The folders of a model file, as changed by the command line's options."""
+    def of(cls, model: Path | str, input_path: Path | str | None = None, output_path: Path | str | None = None) -> Folders:
+        """The folders of a model file, as changed by the command line's options.
+
+        Raises:
+            DescError: an argument is no path.
+        """
         here = current_folder()
-        return cls((input_path or model.parent, *([] if here is None else [here])), output_path or here or Path())
+        first = given_path("Folders", "model", model).parent if input_path is None else given_path("Folders", "input_path", input_path)
+        written = (here or Path()) if output_path is None else given_path("Folders", "output_path", output_path)
+        return cls((first, *([] if here is None else [here])), written)
 
     def source(self, name: str, member: str) -> Path:
         """The file that a `sourcePath` names; `member` is that member's path in its part.

@@ -25,7 +25,7 @@ from dmlpy.dxdispatch.entries import (
     WriteFileEntry,
     ignored_problem,
 )
-from dmlpy.dxdispatch.files import SOURCE, Folders
+from dmlpy.dxdispatch.files import SOURCE, Folders, given_path
 from dmlpy.dxdispatch.onnx_dispatchables import (
     DENOTATION_OPTION,
     NAME_OPTION,
@@ -40,7 +40,7 @@ from dmlpy.dxdispatch.resources import Resource, ResourceEntry, build
 from dmlpy.messages.json_positions import parts as parts_of
 from dmlpy.messages.naming import Count, did_you_mean, nearest
 from dmlpy.messages.problems import DescError, Problem, only_errors, only_undocumented, truncate
-from dmlpy.validation.checking import LATEST
+from dmlpy.validation.checking import LATEST, parse_level
 
 if TYPE_CHECKING:
     from dmlpy.onnx import Model as OnnxModel
@@ -92,9 +92,9 @@ def root_remedy(data: Mapping[str, Any], *others: str) -> str | None:
 
 
 def load(
-    path: Path,
+    path: Path | str,
     folders: Folders | None = None,
-    feature_level: FeatureLevel = LATEST,
+    feature_level: FeatureLevel | str | int = LATEST,
     onnx_options: OnnxOptions = _NO_OPTIONS,
     stream: BinaryIO | None = None,
 ) -> Model:
@@ -109,12 +109,18 @@ def load(
 
     Raises:
         ModelError: all that is wrong with it.
+        DescError: an argument of another type.
     """
-    chosen_folders = folders or Folders.of(path)
+    path, level = given_path("dxdispatch.load", "path", path), parse_level(feature_level)
+    chosen_folders = Folders.of(path) if folders is None else folders
+    for name, value, kind in (("folders", chosen_folders, Folders), ("onnx_options", onnx_options, OnnxOptions)):
+        if not isinstance(value, kind):
+            remedy = "Folders.of(path, input_path)" if kind is Folders else None
+            raise DescError("dxdispatch.load", [Problem("field.form", name, brief(value), f"{kind.__name__}(...)", remedy=remedy)])
     if path.suffix.lower() == ".onnx":
-        return _of_onnx(path, chosen_folders, feature_level, onnx_options)
+        return _of_onnx(path, chosen_folders, level, onnx_options)
     document = text.read(path) if stream is None else text.decode(text.read_stream(stream, path), path)
-    return from_document(document, chosen_folders, feature_level, onnx_options)
+    return from_document(document, chosen_folders, level, onnx_options)
 
 
 def _of_onnx(path: Path, folders: Folders, level: FeatureLevel, options: OnnxOptions) -> Model:

@@ -12,13 +12,16 @@ import numpy as np
 
 from dmlpy.compiler import compile as compile_desc
 from dmlpy.description.arrays import Buffer
+from dmlpy.description.coercion import brief
 from dmlpy.devices import CompiledOperator, Device, Memory
 from dmlpy.devices import Dispatch as BoundDispatch
+from dmlpy.devices import device as find_device
 from dmlpy.devices.graphs import CompiledGraph, GraphDispatch
 from dmlpy.dxdispatch import output
 from dmlpy.dxdispatch.bindings import Dispatchable, GraphDispatchable, OperatorDispatchable, Range
 from dmlpy.dxdispatch.commands import Command, Dispatch, Print, WriteFile
 from dmlpy.dxdispatch.files import Array, write_npy
+from dmlpy.dxdispatch.model import Model
 from dmlpy.dxdispatch.onnx_dispatchables import OnnxDispatch, OnnxDispatchable
 from dmlpy.dxdispatch.onnx_runs import BoundModel
 from dmlpy.dxdispatch.pictures import write_image
@@ -28,7 +31,7 @@ from dmlpy.messages.hresult import HResult
 from dmlpy.messages.naming import c_path, printable
 from dmlpy.messages.problems import BindError, CompileError, DescError, DeviceError, DmlError, Problem
 from dmlpy.system.files import write_bytes
-from dmlpy.validation.checking import LATEST
+from dmlpy.validation.checking import LATEST, parse_level
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -36,7 +39,6 @@ if TYPE_CHECKING:
     from dmlpy.description.enums import FeatureLevel
     from dmlpy.description.tensors import TensorDesc
     from dmlpy.devices.reporting.profile import Profile
-    from dmlpy.dxdispatch.model import Model
     from dmlpy.dxdispatch.resources import Resource
     from dmlpy.onnx import CompiledModel
     from dmlpy.onnx import Model as SizedModel
@@ -73,6 +75,20 @@ class RunOptions:
     print_commands: bool = False
     profile: bool = False
 
+    def __post_init__(self) -> None:
+        least = {"iterations": 1, "repeat": 1, "warmup": 0, "verbosity": 0, "max_gpu_samples": 0}
+        problems = [
+            Problem("field.form", name, brief(value), f"an integer of at least {number}")
+            for name, number in least.items()
+            if not isinstance(value := getattr(self, name), int | np.integer) or isinstance(value, bool) or value < number
+        ]
+        for name in ("milliseconds", "interval"):
+            value = getattr(self, name)
+            if not (value is None and name == "milliseconds") and (not isinstance(value, int | float | np.number) or not value >= 0):
+                problems.append(Problem("field.form", name, brief(value), "a number of at least 0"))
+        if problems:
+            raise DescError("RunOptions", problems)
+
 
 class RunError(DmlError):
     """A part of a run failed; the text says which."""
@@ -80,9 +96,9 @@ class RunError(DmlError):
 
 def run(
     model: Model,
-    device: Device,
+    device: Device | str | None = None,
     options: RunOptions = RunOptions(),
-    feature_level: FeatureLevel = LATEST,
+    feature_level: FeatureLevel | str | int = LATEST,
     *,
     inform: Callable[[str], None] = print,
     warn: Callable[[str], None] = print,
@@ -91,7 +107,7 @@ def run(
 
     Args:
         model: a loaded model.
-        device: the device to run on.
+        device: the device to run on, or its name; None: a usable GPU, else `cpu`.
         options: how dispatches are repeated and timed.
         feature_level: a cap, as for `dmlpy.compile`.
         inform: receives each line of the output.
@@ -103,9 +119,14 @@ def run(
     Raises:
         CompileError: operators that do not compile for the device; all of them at once.
         RunError: a command failed; the remaining ones were not run.
-        DeviceError: no memory for the resources.
+        DescError: an argument of another type.
+        DeviceError: no memory for the resources, or no such device.
     """
-    run_ = _ModelRun(model, device, options, feature_level, inform, warn)
+    for name, value, kind, remedy in (("model", model, Model, "dxdispatch.load(path)"), ("options", options, RunOptions, None)):
+        if not isinstance(value, kind):
+            expected = f"a {kind.__name__} of dmlpy.dxdispatch"
+            raise DescError("dxdispatch.run", [Problem("field.form", name, brief(value), expected, remedy=remedy)])
+    run_ = _ModelRun(model, find_device(device), options, parse_level(feature_level), inform, warn)
     run_.compile_all()
     run_.upload_all()
     for index, command in enumerate(model.commands):

@@ -102,7 +102,9 @@ def read_stream(stream: BinaryIO, path: Path, most: int | None = None) -> bytes:
     allowed = MAX_BYTES if most is None else most
     try:
         data = stream.read(allowed + 1)
-    except (OSError, ValueError) as error:  # a closed stream is a ValueError
+        if not isinstance(data, bytes | bytearray):
+            raise TypeError("it gives text, not bytes: open it with 'rb'")
+    except (AttributeError, OSError, TypeError, ValueError) as error:  # no stream at all; a closed stream is a ValueError
         raise _refuse(path, "file.unreadable", f"unreadable: {getattr(error, 'strerror', None) or error}", "a stream of bytes") from None
     if len(data) > allowed:
         raise _refuse_size(path, "longer", allowed)

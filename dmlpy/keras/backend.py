@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dmlpy.compiler import compile as compile_desc
+from dmlpy.description.coercion import brief
 from dmlpy.devices import Device
 from dmlpy.devices import device as find_device
+from dmlpy.messages.problems import DescError, Problem
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -31,7 +33,11 @@ class Backend:
     """
 
     def __init__(self, device: Device | str | None = None, seed: int | None = None) -> None:
-        self._set(find_device(device), np.random.default_rng(seed))
+        try:
+            random = np.random.default_rng(seed)
+        except (TypeError, ValueError):
+            raise DescError("Sequential", [Problem("field.form", "seed", brief(seed), "an integer of at least 0, or None")]) from None
+        self._set(find_device(device), random)
 
     def _set(self, device: Device, random: np.random.Generator) -> None:
         self.device, self.random = device, random

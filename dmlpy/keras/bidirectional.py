@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from dmlpy.description.coercion import brief
+from dmlpy.description.coercion import brief, is_among
 from dmlpy.description.enums import RecurrentDirection
 from dmlpy.keras.layer import Layer, Shape
 from dmlpy.keras.recurrent import Recurrent
@@ -81,7 +81,7 @@ class Bidirectional(Layer):
             if layer.has_first_weights:
                 remedy = "give them to Bidirectional: the forward layer's, then the backward layer's"
                 problems.append(Problem("weights.count", "layer.weights", "given", "None: there are two layers", remedy=remedy))
-        if merge_mode not in _MODES:
+        if not is_among(merge_mode, _MODES):
             meant = did_you_mean(_OTHER_MODES.get(merge_mode, merge_mode) if isinstance(merge_mode, str) else None, _MODES)
             if merge_mode is None:
                 meant = "a layer has one output: take both from merge_mode='concat'"

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from dmlpy.description.coercion import brief
+from dmlpy.keras.saving import check_name
 from dmlpy.messages.problems import DescError, Problem
 
 if TYPE_CHECKING:
@@ -256,7 +257,9 @@ class CSVLogger(Callback):
 
     def __init__(self, filename: FilePath, separator: str = ",", append: bool = False) -> None:
         super().__init__()
-        self.filename = Path(filename)
+        self.filename = Path(check_name("CSVLogger", "filename", filename))
+        if not isinstance(separator, str) or len(separator) != 1:
+            raise DescError("CSVLogger", [Problem("field.form", "separator", brief(separator), "one character")])
         self.separator = separator
         self.append = append
         self._length: int | None = None
@@ -299,9 +302,13 @@ class LearningRateScheduler(Callback):
 
     def __init__(self, schedule: Callable[..., float], verbose: int = 0) -> None:
         super().__init__()
+        try:
+            self._takes_rate = len(signature(schedule).parameters) > 1
+        except (TypeError, ValueError):  # no function, or one without a signature
+            expected = "a function of the epoch, or of the epoch and the rate"
+            raise DescError("LearningRateScheduler", [Problem("field.form", "schedule", brief(schedule), expected)]) from None
         self.schedule = schedule
         self.verbose = verbose
-        self._takes_rate = len(signature(schedule).parameters) > 1
 
     def on_epoch_begin(self, epoch: int, logs: Logs | None = None) -> None:
         optimizer = self.model.optimizer

@@ -130,13 +130,15 @@ class Layer(ABC):
     ) -> None:
         kind = type(self).__name__.lower()
         Layer._made[kind] += 1
-        self.name = name or f"{kind}_{Layer._made[kind]}"
-        given = {name: size for name, size in {"input_dim": input_dim, "input_length": input_length}.items() if size is not None}
+        self.name = name if isinstance(name, str) and name else f"{kind}_{Layer._made[kind]}"
+        given = {member: size for member, size in {"input_dim": input_dim, "input_length": input_length}.items() if size is not None}
         problems = size_problems(**given)
-        for name, shape in {"input_shape": input_shape, "batch_input_shape": batch_input_shape}.items():
+        if name is not None and not isinstance(name, str):
+            problems.append(Problem("field.form", "name", brief(name), "a text"))
+        for member, shape in {"input_shape": input_shape, "batch_input_shape": batch_input_shape}.items():
             if shape is not None and not _is_shape(shape):
-                problems.append(Problem("layer.input_shape", name, brief(shape), "sizes of at least 1, None where calls may choose"))
-        problems += [unknown_argument(name, type(self)) for name in unknown]
+                problems.append(Problem("layer.input_shape", member, brief(shape), "sizes of at least 1, None where calls may choose"))
+        problems += [unknown_argument(argument, type(self)) for argument in unknown]
         if problems:
             raise DescError(self.name, problems)
         self.input_shape: Shape | None = self._given_shape(input_dim, input_length, input_shape, batch_input_shape)

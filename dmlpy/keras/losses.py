@@ -74,6 +74,8 @@ class Crossentropy(Loss):
     link: ClassVar[type[ActivationDesc]]
 
     def __init__(self, from_logits: bool = False) -> None:
+        if not isinstance(from_logits, bool | np.bool_):
+            raise DescError(type(self).__name__, [Problem("field.form", "from_logits", brief(from_logits), "True or False")])
         if from_logits:
             function = "sigmoid" if self.link is ActivationSigmoidDesc else "softmax"
             why = (f"the loss of a model that ends in {function} is computed from its logits",)

@@ -8,15 +8,15 @@ import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dmlpy.description.coercion import brief
+import numpy as np
+
+from dmlpy.description.coercion import brief, is_among
 from dmlpy.keras.callbacks import Callback, FilePath, Logs
 from dmlpy.keras.saving import check_path
 from dmlpy.messages.problems import DescError, Problem
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-    import numpy as np
 
 
 def reported_name(monitor: str) -> str:
@@ -39,8 +39,15 @@ class MetricCallback(Callback):
 
     def __init__(self, monitor: str, mode: str, min_delta: float, verbose: int) -> None:
         super().__init__()
-        if mode not in ("auto", "min", "max"):
-            raise DescError(type(self).__name__, [Problem("field.form", "mode", brief(mode), "auto, min or max")])
+        problems = []
+        if not isinstance(monitor, str):
+            problems.append(Problem("field.form", "monitor", brief(monitor), "a metric's name"))
+        if not is_among(mode, ("auto", "min", "max")):
+            problems.append(Problem("field.form", "mode", brief(mode), "auto, min or max"))
+        if not isinstance(min_delta, int | float | np.number):
+            problems.append(Problem("field.form", "min_delta", brief(min_delta), "a number"))
+        if problems:
+            raise DescError(type(self).__name__, problems)
         self.monitor = monitor
         self.mode = mode
         self.verbose = verbose
@@ -207,7 +214,7 @@ class ModelCheckpoint(MetricCallback):
 
 def check_frequency(owner: str, given: Any) -> str | int:
     """`save_freq` as it was given; DescError unless it is `epoch` or a number of batches."""
-    if given == "epoch" or (isinstance(given, int) and not isinstance(given, bool) and given >= 1):
+    if is_among(given, ("epoch",)) or (isinstance(given, int) and not isinstance(given, bool) and given >= 1):
         return given  # type: ignore[no-any-return]
     raise DescError(owner, [Problem("field.form", "save_freq", brief(given), "epoch, or a number of batches, 1 or more")])
 
@@ -241,7 +248,7 @@ class ReduceLROnPlateau(MetricCallback):
         min_lr: float = 0.0,
     ) -> None:
         super().__init__(monitor, mode, min_delta, verbose)
-        if not 0 <= factor < 1:
+        if not isinstance(factor, int | float | np.number) or not 0 <= factor < 1:
             raise DescError("ReduceLROnPlateau", [Problem("field.form", "factor", brief(factor), "a number of at least 0, below 1")])
         self.factor = factor
         self.patience = patience

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, overload
 
 import numpy as np
 
-from dmlpy.description.coercion import brief
+from dmlpy.description.coercion import brief, entries
 from dmlpy.devices.reporting.profile import checked_runs
 from dmlpy.keras import saving
 from dmlpy.keras.arguments import count_problem, found_argument, found_arrays
@@ -74,10 +74,14 @@ class Sequential:
         self.backend = Backend(device, seed)
         self._compiled: _Compiled | None = None
         self.stop_training = False
-        if isinstance(layers, Layer | type):
+        try:
+            first = () if layers is None else entries(layers)
+        except (TypeError, ValueError):  # it has none, or more than a list may have
+            first = None
+        if first is None or isinstance(layers, Layer | type):
             remedy = class_remedy(layers, Layer) if isinstance(layers, type) else "put it into a list: [...]"
             raise DescError("Sequential", [Problem("field.form", "layers", brief(layers), "a list of layers", remedy=remedy)])
-        for layer in layers or ():
+        for layer in first:
             self.add(layer)
 
     def __repr__(self) -> str:

@@ -87,8 +87,9 @@ class GRU(Recurrent):
         **kwargs: Any,
     ) -> None:
         self.reset_after = reset_after
-        self.bias_parts = 2 if reset_after else 1
-        self.attributes = {"linear_before_reset": bool(reset_after)}
+        is_after = isinstance(reset_after, bool | np.bool_) and bool(reset_after)  # anything else is reported below
+        self.bias_parts = 2 if is_after else 1
+        self.attributes = {"linear_before_reset": is_after}
         activations = {"inner_activation": inner_activation, "activation": activation}
         regularizers = (W_regularizer, U_regularizer, b_regularizer)
         super().__init__(output_dim, activations, init, inner_init, *regularizers, dropout_W, dropout_U, **kwargs)

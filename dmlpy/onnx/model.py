@@ -5,8 +5,10 @@ from __future__ import annotations
 import warnings
 from typing import TYPE_CHECKING, Any
 
+from dmlpy.description.coercion import brief
 from dmlpy.description.enums import ExecutionFlags
 from dmlpy.messages.foreign_members import foreign_members
+from dmlpy.messages.problems import DescError, Problem
 from dmlpy.onnx.loading.input_sizes import inputs_of
 from dmlpy.onnx.loading.load import LoadedModel, load_model
 from dmlpy.onnx.lowering.declared_values import tell_contradicted
@@ -64,6 +66,9 @@ class Model(LoweredModel):
     """
 
     def __init__(self, loaded: LoadedModel, sizes: Mapping[str, int | Sequence[int]], constants: Mapping[str, Any]) -> None:
+        if not isinstance(loaded, LoadedModel):
+            remedy = "dmlpy.onnx.load(source) makes a Model of a file, bytes or a ModelProto"
+            raise DescError("onnx.Model", [Problem("field.form", "loaded", brief(loaded), "what dmlpy.onnx.load has read", remedy=remedy)])
         super().__init__(loaded, inputs_of(loaded, sizes, constants))
 
     def report(self, feature_level: FeatureLevel | str | int = LATEST, *, like: Like = "dmlpy") -> Report:

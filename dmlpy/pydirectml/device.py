@@ -17,7 +17,7 @@ from dmlpy.description.tensors import MAX_UINT32
 from dmlpy.devices import device as find_device
 from dmlpy.messages.naming import listed, plural
 from dmlpy.messages.problems import BindError, DescError, Problem
-from dmlpy.pydirectml.expressions import Expression, exists
+from dmlpy.pydirectml.expressions import Expression, exists, truth
 from dmlpy.pydirectml.tensors import TensorData, TensorDesc, as_float32
 from dmlpy.x import calls
 from dmlpy.x.composition import graph
@@ -102,6 +102,7 @@ class Model:
     """A compiled graph."""
 
     def __init__(self, compiled: Any, outputs: Sequence[Expression]) -> None:
+        _check_listed("Model", "outputs", outputs)
         self.compiled = compiled
         self.outputs = list(outputs)
 
@@ -115,7 +116,7 @@ class Device:
     """
 
     def __init__(self, use_gpu: bool = True, use_debug_layer: bool = False) -> None:
-        self.device = find_device(_chosen if _chosen is not None else None if use_gpu else "cpu")
+        self.device = find_device(_chosen if _chosen is not None else None if truth("Device", "use_gpu", use_gpu) else "cpu")
 
     def compute(self, model: Model, inputs: Sequence[Binding | None], outputs: Sequence[Expression | None]) -> list[TensorData]:
         """Runs a model.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
+from dmlpy.description.coercion import brief
 from dmlpy.messages.problems import DescError, Problem
 from dmlpy.pydirectml.tensors import TensorDesc
 from dmlpy.x import calls, expressions
@@ -74,3 +75,15 @@ def make_expressions(operator: str, /, **members: Any) -> tuple[Expression, ...]
     """The outputs of an operator, empty where it has none with these members."""
     given = {name: None if isinstance(value, Expression) and not exists(value) else value for name, value in members.items()}
     return tuple(Expression(end) for end in calls.call(operator, **given))
+
+
+def truth(function: str, name: str, value: Any) -> bool:
+    """A flag, which pydirectml takes from all that has a truth.
+
+    Raises:
+        DescError: it has none, as an array of several elements.
+    """
+    try:
+        return bool(value)
+    except Exception:  # whatever the caller's type raises
+        raise DescError(f"{function} {caller_location()}", [Problem("field.form", name, brief(value), "True or False")]) from None

@@ -6,7 +6,9 @@ from collections.abc import Sequence, Sized
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from dmlpy.description.coercion import brief
+import numpy as np
+
+from dmlpy.description.coercion import brief, has_entries
 from dmlpy.description.descs import FusableDesc
 from dmlpy.description.enums import (
     ConvolutionDirection,
@@ -22,7 +24,7 @@ from dmlpy.description.tensors import TensorDesc as Desc
 from dmlpy.description.value_structs import Size2D as _Size2D
 from dmlpy.messages.problems import DescError, Problem
 from dmlpy.pydirectml.enumerations import OperatorType, OutputOptions
-from dmlpy.pydirectml.expressions import Expression, GRUOutputs, MaxPoolingOutputs, make_expressions, one
+from dmlpy.pydirectml.expressions import Expression, GRUOutputs, MaxPoolingOutputs, exists, make_expressions, one, truth
 from dmlpy.x.source_locations import caller_location
 
 if TYPE_CHECKING:
@@ -113,7 +115,7 @@ def convolution(
 ) -> Expression:
     """CONVOLUTION. Empty lists stand for ones (strides, dilations), zeros (paddings), and sizes that are inferred."""
     windows = _fill(strides=strides, dilations=dilations, start_padding=start_padding, end_padding=end_padding)
-    members: dict[str, Any] = {"mode": mode, "direction": direction, "group_count": group_count, "output_sizes": output_sizes or None}
+    members: dict[str, Any] = {"mode": mode, "direction": direction, "group_count": group_count, **_fill(output_sizes=output_sizes)}
     tensors = {"input_tensor": input, "filter_tensor": filter, "bias_tensor": bias}
     fused = {"fused_activation": _fused(fused_activation)}
     return one("CONVOLUTION", **tensors, **members, **windows, **_fill(output_padding=output_padding), **fused)
@@ -121,6 +123,9 @@ def convolution(
 
 def up_sample_2d(input: Expression, scale_size: Size2D, interpolation_mode: InterpolationMode) -> Expression:
     """UPSAMPLE_2D."""
+    if not isinstance(scale_size, Size2D | _Size2D):
+        problem = Problem("field.form", "scale_size", brief(scale_size), "a Size2D", remedy="Size2D(width, height)")
+        raise DescError(f"up_sample_2d {caller_location()}", [problem])
     size = _Size2D(width=scale_size.width, height=scale_size.height)
     return one("UPSAMPLE_2D", input_tensor=input, scale_size=size, interpolation_mode=interpolation_mode)
 
@@ -191,7 +196,8 @@ def mean_variance_normalization(
     fused_activation: FusedActivation = _NONE,
 ) -> Expression:
     """MEAN_VARIANCE_NORMALIZATION1. Empty axes stand for the spatial ones, [2, 3] of 4 dimensions."""
-    members: dict[str, Any] = {"axes": axes or range(2, len(input.sizes)), "normalize_variance": normalize_variance, "epsilon": epsilon}
+    spatial = range(2, len(_checked("mean_variance_normalization", input).sizes))
+    members: dict[str, Any] = {"axes": spatial, **_fill(axes=axes), "normalize_variance": normalize_variance, "epsilon": epsilon}
     tensors = {"input_tensor": input, "scale_tensor": scale, "bias_tensor": bias}
     return one("MEAN_VARIANCE_NORMALIZATION1", **tensors, **members, fused_activation=_fused(fused_activation))
 
@@ -219,14 +225,21 @@ def batch_normalization(
 ) -> Expression:
     """BATCH_NORMALIZATION."""
     tensors = {"input_tensor": input, "mean_tensor": mean, "variance_tensor": variance, "scale_tensor": scale, "bias_tensor": bias}
-    return one("BATCH_NORMALIZATION", **tensors, spatial=bool(spatial), epsilon=epsilon, fused_activation=_fused(fused_activation))
+    return one(
+        "BATCH_NORMALIZATION",
+        **tensors,
+        spatial=truth("batch_normalization", "spatial", spatial),
+        epsilon=epsilon,
+        fused_activation=_fused(fused_activation),
+    )
 
 
 def local_response_normalization(
     input: Expression, cross_channel: bool, local_size: int, alpha: float, beta: float, bias: float
 ) -> Expression:
     """LOCAL_RESPONSE_NORMALIZATION."""
-    members: dict[str, Any] = {"cross_channel": bool(cross_channel), "local_size": local_size, "alpha": alpha, "beta": beta, "bias": bias}
+    crosses = truth("local_response_normalization", "cross_channel", cross_channel)
+    members: dict[str, Any] = {"cross_channel": crosses, "local_size": local_size, "alpha": alpha, "beta": beta, "bias": bias}
     return one("LOCAL_RESPONSE_NORMALIZATION", input_tensor=input, **members)
 
 
@@ -249,7 +262,8 @@ def average_pooling(
     input: Expression, strides: Ints, window_sizes: Ints, start_padding: Ints, end_padding: Ints, include_padding: bool
 ) -> Expression:
     """AVERAGE_POOLING. The strides come first."""
-    members: dict[str, Any] = {"strides": strides, "window_size": window_sizes, "include_padding": bool(include_padding)}
+    includes = truth("average_pooling", "include_padding", include_padding)
+    members: dict[str, Any] = {"strides": strides, "window_size": window_sizes, "include_padding": includes}
     return one("AVERAGE_POOLING", input_tensor=input, **members, **_fill(start_padding=start_padding, end_padding=end_padding))
 
 
@@ -274,9 +288,10 @@ def reinterpret(input: Expression, new_type: DataType, new_size: Ints, new_strid
     Raises:
         DescError: the desc's extent exceeds the bytes.
     """
-    desc = Desc(data_type=new_type, sizes=new_size, strides=new_strides or None, flags=input.tensor.flags)
+    tensor = _checked("reinterpret", input).tensor
+    desc = Desc(data_type=new_type, sizes=new_size, **({} if new_strides is None else _fill(strides=new_strides)), flags=tensor.flags)
     problems = desc.problems(output=False)
-    total = input.tensor.size_in_bytes
+    total = tensor.size_in_bytes
     if not problems and desc.size_in_bytes > total:
         problems = [Problem("expression.sizes", "new_size", desc.summary(), f"a desc of at most {total} bytes, those of the expression")]
     if problems:
@@ -304,9 +319,15 @@ def gru(
     """GRU. `output_options` selects the outputs."""
     tensors = {"input_tensor": input, "weight_tensor": weight, "recurrence_tensor": recurrence, "bias_tensor": bias}
     tensors |= {"hidden_init_tensor": hidden_init, "sequence_lengths_tensor": sequence_lengths}
-    members: dict[str, Any] = {"direction": direction, "linear_before_reset": bool(linear_before_reset)}
+    members: dict[str, Any] = {"direction": direction, "linear_before_reset": truth("gru", "linear_before_reset", linear_before_reset)}
+    if isinstance(activation_descs, FusedActivation) or not has_entries(activation_descs):
+        problem = Problem("field.form", "activation_descs", brief(activation_descs), "a list of FusedActivations")
+        raise DescError(f"gru {caller_location()}", [problem])
+    if not isinstance(output_options, OutputOptions):
+        problem = Problem("field.form", "output_options", brief(output_options), f"one of {', '.join(map(str, OutputOptions))}")
+        raise DescError(f"gru {caller_location()}", [problem])
     sequence, single = make_expressions("GRU", **tensors, **members, activation_descs=[_fused(item) for item in activation_descs])
-    wanted = OutputOptions(output_options)
+    wanted = output_options
     return GRUOutputs(
         sequence if wanted != OutputOptions.Single else Expression(), single if wanted != OutputOptions.Sequence else Expression()
     )
@@ -317,6 +338,21 @@ def gather(input: Expression, indices: Expression, axis: int, index_dimensions: 
     return one("GATHER", input_tensor=input, indices_tensor=indices, axis=axis, index_dimensions=index_dimensions)
 
 
-def _fill(**arrays: Ints) -> dict[str, Ints]:
+def _fill(**arrays: Ints) -> dict[str, Any]:
     """The lists that are not empty; the others have defaults. What is no list is reported by the operator."""
-    return {name: array for name, array in arrays.items() if not isinstance(array, Sized) or len(array)}
+
+    def is_empty(array: object) -> bool:
+        return array.size == 0 if isinstance(array, np.ndarray) else isinstance(array, Sized) and len(array) == 0
+
+    return {name: array for name, array in arrays.items() if not is_empty(array)}
+
+
+def _checked(function: str, input: object) -> Expression:
+    """An operand whose tensor is read here.
+
+    Raises:
+        DescError: it is no expression, or an empty one.
+    """
+    if not isinstance(input, Expression) or not exists(input):
+        raise DescError(f"{function} {caller_location()}", [Problem("expression.operand", "input", brief(input), "an expression")])
+    return input

@@ -11,7 +11,7 @@ from thinc.api import Model, glorot_uniform_init, registry, zero_init
 from thinc.types import Floats2d, Floats3d, Padded, Ragged
 from thinc.util import get_width
 
-from dmlpy.description.coercion import brief
+from dmlpy.description.coercion import brief, is_among
 from dmlpy.description.enums import RecurrentDirection
 from dmlpy.description.gate_order import GateOrder
 from dmlpy.devices import device as find_device
@@ -95,7 +95,7 @@ def RNN(  # noqa: N802
 ) -> Model[SequenceT, SequenceT]:
     """Creates simple recurrent layers with the activation `tanh` or `relu`; the other arguments are those of `LSTM`."""
     model: Model[SequenceT, SequenceT] = _model("RNN", nO, nI, bi, depth, dropout, init_W, init_b)
-    if activation not in ACTIVATIONS:
+    if not is_among(activation, ACTIVATIONS):
         expected = " or ".join(map(repr, ACTIVATIONS))
         raise DescError("dmlpy.thinc.RNN", [Problem("field.form", "activation", brief(activation), expected)])
     model.attrs["activation"] = activation
@@ -112,9 +112,14 @@ def _model(
     init_w: Initializer | None,
     init_b: Initializer | None,
 ) -> Model[Any, Any]:
-    directions, problems = 1 + bool(bi), list[Problem]()
+    directions, problems = 1, list[Problem]()
     if not isinstance(bi, int | np.bool_):
         problems.append(Problem("field.form", "bi", brief(bi), "True or False"))
+    elif bi:
+        directions = 2
+    for name, init in {"init_W": init_w, "init_b": init_b}.items():
+        if init is not None and not callable(init):
+            problems.append(Problem("field.form", name, brief(init), "an initializer of Thinc, or None"))
     sizes = {"nO": outputs, "nI": inputs, "depth": depth}
     wrong = [name for name, size in sizes.items() if not _is_size(size) and (size is not None or name == "depth")]
     problems += [Problem("field.form", name, brief(sizes[name]), "an integer of at least 1") for name in wrong]

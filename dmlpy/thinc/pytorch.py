@@ -73,9 +73,10 @@ def to_pytorch(model: Model[Any, Any]) -> Model[Any, Any]:
     import torch
     from thinc.api import PyTorchRNNWrapper, with_padded
 
-    cell = next((cell for cell in _CELLS if cell in model.param_names), None)
+    cell = next((cell for cell in _CELLS if cell in model.param_names), None) if isinstance(model, Model) else None
     if cell is None or model.has_param(cell) is not True:
-        raise DescError("to_pytorch", [Problem("field.form", "model", brief(model.name), "an initialized LSTM, GRU or RNN")])
+        found = brief(model.name if isinstance(model, Model) else model)
+        raise DescError("to_pytorch", [Problem("field.form", "model", found, "an initialized LSTM, GRU or RNN")])
     if np.any(_on_host(model.get_param("HC0" if cell == "LSTM" else "H0"))):
         problem = Problem("field.form", "model", "one whose first states are not zero", "one that begins with zeros, as torch.nn's do")
         raise DescError("to_pytorch", [problem])

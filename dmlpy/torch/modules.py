@@ -11,7 +11,7 @@ import torch
 from torch import nn
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
-from dmlpy.description.coercion import brief
+from dmlpy.description.coercion import brief, is_among
 from dmlpy.messages.naming import plural
 from dmlpy.messages.problems import DescError, Problem
 from dmlpy.operators.recurrent.params import ParamsBlock, ParamsLayout
@@ -37,6 +37,8 @@ def _shard_problems(flat: torch.Tensor) -> Iterator[Problem]:
         yield Problem("array.kind", "flat", f"a DTensor {list(flat.shape)}", "a tensor with all its elements here", remedy=remedy)
 
 
+_MOST = 1 << 30
+"""More than any size of a network: PyTorch multiplies sizes in 64 bits."""
 _MOST_DIRECT = 64
 """The sizes and types of calls of a module for which the operator is known without looking it up."""
 
@@ -94,7 +96,7 @@ class RNNBase(nn.Module):
         self.dropout = dropout
         self.bidirectional = bidirectional
         self.proj_size = proj_size
-        dtype = dtype or torch.get_default_dtype()
+        dtype = torch.get_default_dtype() if dtype is None else dtype
         self._refuse(self._argument_problems(dtype, device))
         self.dropout = float(dropout)
         if dropout > 0 and num_layers == 1:
@@ -116,6 +118,8 @@ class RNNBase(nn.Module):
             value = getattr(self, name)
             if not isinstance(value, int) or isinstance(value, bool) or value < least:
                 yield Problem("field.form", name, brief(value), f"an integer of at least {least}")
+            elif value > _MOST:
+                yield Problem("field.form", name, brief(value), f"at most {_MOST}")
             elif name == "proj_size" and isinstance(self.hidden_size, int) and value >= max(self.hidden_size, 1):
                 yield Problem("num_proj_range", name, str(value), f"less than hidden_size = {self.hidden_size}")
         for name in ("bias", "batch_first", "bidirectional"):
@@ -123,9 +127,16 @@ class RNNBase(nn.Module):
                 yield Problem("field.form", name, brief(getattr(self, name)), "True or False")
         if not isinstance(self.dropout, Real) or isinstance(self.dropout, bool) or not 0 <= self.dropout < 1:
             yield Problem("dropout_range", "dropout", brief(self.dropout), "a number of at least 0, below 1")
-        if dtype not in FLOATS:
+        if not isinstance(dtype, torch.dtype) or dtype not in FLOATS:
             expected, why = "torch.float32, torch.float16 or torch.bfloat16", "sums and states are kept in 32 bits"
-            yield Problem("type.support", "dtype", str(dtype), expected, (why,), f"pass dtype={same_float(dtype)}")
+            yield Problem(
+                "type.support",
+                "dtype",
+                brief(dtype) if hasattr(dtype, "shape") else str(dtype),
+                expected,
+                (why,),
+                f"pass dtype={same_float(dtype)}",
+            )
         yield from device_problems(device)
 
     def _refuse(self, problems: Iterable[Problem]) -> None:
@@ -508,7 +519,7 @@ class RNN(RNNBase):
         device: torch.device | str | int | None = None,
         dtype: torch.dtype | None = None,
     ) -> None:
-        if nonlinearity not in ("tanh", "relu"):
+        if not is_among(nonlinearity, ("tanh", "relu")):
             raise DescError("RNN", [Problem("field.form", "nonlinearity", brief(nonlinearity), "'tanh' or 'relu'")])
         mode = f"RNN_{nonlinearity.upper()}"
         super().__init__(mode, input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, 0, device, dtype)

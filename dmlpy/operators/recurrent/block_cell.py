@@ -6,15 +6,21 @@ product, on h_prev; `u` weighs the old state (DirectML's z).
 
 from __future__ import annotations
 
-from typing import Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import numpy as np
 
+from dmlpy.description.coercion import brief
 from dmlpy.description.descs import SomeOutputDesc
 from dmlpy.description.markers import In, Out, derived
 from dmlpy.description.sizes import Sizes
 from dmlpy.description.support import FLOATS, SupportRow
 from dmlpy.description.tensors import TensorDesc
+from dmlpy.messages.naming import listed
+from dmlpy.messages.problems import DescError, Problem
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 
 class GRUBlockDesc(SomeOutputDesc):
@@ -139,9 +145,31 @@ def gru_block_cell_weight_gradients(x: Any, h_prev: Any, r: Any, d_c_bar: Any, d
         r: the output of GRUBlockCell, [B, H].
         d_c_bar: the output of GRUBlockCellGrad, [B, H].
         d_r_bar_u_bar: the output of GRUBlockCellGrad, [B, 2H].
+
+    Raises:
+        DescError: an argument is no array, or has other sizes; all of them at once.
     """
+    given = {"x": x, "h_prev": h_prev, "r": r, "d_c_bar": d_c_bar, "d_r_bar_u_bar": d_r_bar_u_bar}
+    if problems := _array_problems(given):
+        raise DescError("gru_block_cell_weight_gradients", problems)
     # NumPy's functions dispatch to the arrays' library.
-    wide_x, wide_h, wide_r, of_c, of_ru = (item.astype(np.float32) for item in (x, h_prev, r, d_c_bar, d_r_bar_u_bar))
+    wide_x, wide_h, wide_r, of_c, of_ru = (item.astype(np.float32) for item in given.values())
     d_w_ru = np.concatenate([wide_x, wide_h], axis=1).T @ of_ru
     d_w_c = np.concatenate([wide_x, wide_h * wide_r], axis=1).T @ of_c
     return GRUBlockWeightGradients(*(item.astype(x.dtype) for item in (d_w_ru, d_w_c, of_ru.sum(0), of_c.sum(0))))
+
+
+def _array_problems(given: Mapping[str, Any]) -> list[Problem]:
+    """What is wrong with the arguments of `gru_block_cell_weight_gradients`."""
+    wrong = {name: item for name, item in given.items() if len(getattr(item, "shape", ())) != 2 or not hasattr(item, "astype")}
+    wrong |= {name: item for name, item in given.items() if name not in wrong and item.dtype.kind not in "fiu"}
+    if wrong:
+        return [Problem("array.kind", name, brief(item), "a matrix of numbers: an array of NumPy or CuPy") for name, item in wrong.items()]
+    (batch, _), units = given["x"].shape, given["h_prev"].shape[1]
+    wanted = {"h_prev": units, "r": units, "d_c_bar": units, "d_r_bar_u_bar": 2 * units}
+    why = (f"x is {listed(given['x'].shape)}, h_prev is {listed(given['h_prev'].shape)}",)
+    return [
+        Problem("array.shape", name, listed(given[name].shape), listed((batch, columns)), why)
+        for name, columns in wanted.items()
+        if tuple(given[name].shape) != (batch, columns)
+    ]

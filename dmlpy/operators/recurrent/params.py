@@ -43,6 +43,8 @@ ParamsArray = Any
 _CELLS: dict[str, Cell] = {"rnn_relu": "RNN", "rnn_tanh": "RNN", "lstm": "LSTM", "gru": "GRU"}
 _INPUT_MODES = ("linear_input", "skip_input", "auto_select")
 _DIRECTIONS = ("unidirectional", "bidirectional")
+_MOST = {"num_layers": 1 << 16}
+"""The most layers: each has blocks of its own, which are listed."""
 
 
 @dataclass(frozen=True)
@@ -116,6 +118,8 @@ class ParamsLayout:
         value = getattr(self, name)
         if isinstance(value, bool | np.bool_) or not isinstance(value, int | np.integer) or value < least:
             yield Problem("field.form", name, brief(value), f"an integer of at least {least}")
+        elif value > _MOST.get(name, value):
+            yield Problem("field.form", name, brief(value), f"at most {_MOST[name]}")
         else:
             object.__setattr__(self, name, int(value))
 
@@ -267,6 +271,9 @@ def canonical_to_params(canonical: Mapping[str, ParamsArray], layout: ParamsLayo
     Raises:
         DescError: names every entry that is missing, unknown, or of another shape or type. Nothing was written.
     """
+    _check_layout(layout)
+    if not isinstance(canonical, Mapping):
+        raise DescError("canonical", [Problem("field.form", "canonical", brief(canonical), "a dict of arrays by the names of blocks")])
     blocks = {block.name: block for block in layout.blocks()}
     absent = [name for name in blocks if name not in canonical]
     unknown = [name for name in canonical if name not in blocks]
@@ -274,7 +281,15 @@ def canonical_to_params(canonical: Mapping[str, ParamsArray], layout: ParamsLayo
     for name in unknown:
         # A mistyped name is most probably one of the missing ones.
         remedy = did_you_mean(name, absent or blocks)
-        problems.append(Problem("field.unknown", str(name), "not a block of this layout", "a name in layout.blocks()", remedy=remedy))
+        problems.append(
+            Problem(
+                "field.unknown",
+                name if isinstance(name, str) else brief(name),
+                "not a block of this layout",
+                "a name in layout.blocks()",
+                remedy=remedy,
+            )
+        )
     for name in absent:
         close = nearest(name, map(str, unknown))
         remedy = f"was it given as {close}?" if close else None
@@ -321,12 +336,15 @@ def weights_and_biases_to_params(
     Raises:
         DescError: a list has another length, or entries have another shape or type: all of them are named. Nothing was written.
     """
+    _check_layout(layout)
     places = list(_gate_places(layout))
     parts: list[_Part] = []
     problems = []
     for name, arrays, is_bias in (("weights", weights, False), ("biases", biases, True)):
         wanted = [(offset, shape) for kind, offset, shape in places if kind is is_bias]
-        if len(arrays) != len(wanted):
+        if not isinstance(arrays, Sequence):
+            problems.append(Problem("field.form", name, brief(arrays), "a list of arrays"))
+        elif len(arrays) != len(wanted):
             network = (
                 f"{plural(layout.num_layers, 'layer')} of {plural(layout.num_directions, 'direction')}, {plural(layout.gates, 'gate')}"
             )
@@ -385,7 +403,14 @@ def _is_array(value: object) -> bool:
     return hasattr(value, "shape") and hasattr(value, "dtype")
 
 
+def _check_layout(layout: object) -> None:
+    if not isinstance(layout, ParamsLayout):
+        remedy = "dmlpy.ParamsLayout.of(num_layers, num_units, input_size, rnn_mode=..., direction=...)"
+        raise DescError("params", [Problem("field.form", "layout", brief(layout), "a ParamsLayout", remedy=remedy)])
+
+
 def _check_buffer(params: ParamsArray, layout: ParamsLayout, name: str) -> None:
+    _check_layout(layout)
     if not _is_array(params) or tuple(params.shape) != (layout.size,):
         code = "array.shape" if _is_array(params) else "array.kind"
         why = (f"that is what {layout} holds",)

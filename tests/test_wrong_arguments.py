@@ -1,0 +1,122 @@
+"""Public helpers answer arguments of other kinds with dmlpy's errors, not with those of the code inside them."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import dmlpy as dml
+from dmlpy import dxdispatch, onnx, pydirectml
+from tests.support.tensors import tensor
+
+LAYOUT = dml.ParamsLayout("lstm", 1, 2, 3, bidirectional=False)
+FLAT = np.zeros(LAYOUT.size, np.float32)
+MATRIX = np.zeros((2, 3), np.float32)
+CLOSED = io.BytesIO()
+CLOSED.close()
+JUNK: tuple[Any, ...] = (3, 2.5, b"b", MATRIX, np.array("x"), object(), dml.ActivationReluDesc(), lambda: None)
+"""What is neither a text nor a list nor None."""
+
+
+def expression() -> Any:
+    graph = pydirectml.GraphBuilder(pydirectml.Device(use_gpu=False))
+    return pydirectml.input_tensor(graph, 0, pydirectml.TensorDesc(pydirectml.TensorDataType.FLOAT32, [1, 2, 3, 3]))
+
+
+def keras(name: str, /, **arguments: Any) -> Callable[[Any], object]:
+    """A constructor of `dmlpy.keras`, with the value as the argument that is None here."""
+
+    def make(value: Any) -> object:
+        from dmlpy import keras as package
+
+        return getattr(package, name)(**{key: value if own is None else own for key, own in arguments.items()})
+
+    return make
+
+
+def make_in(package: str, name: str, argument: str, /, **others: Any) -> Callable[[Any], object]:
+    """A constructor of a package that may be absent, with the value as an argument."""
+    return lambda value: getattr(pytest.importorskip(package), name)(**others, **{argument: value})
+
+
+CALLS: dict[str, tuple[Callable[[Any], object], tuple[Any, ...]]] = {
+    "params_to_canonical, layout": (lambda value: dml.params_to_canonical(FLAT, value), (None, "x", *JUNK)),
+    "params_to_weights_and_biases, layout": (lambda value: dml.params_to_weights_and_biases(FLAT, value), (None, "x", *JUNK)),
+    "canonical_to_params, canonical": (lambda value: dml.canonical_to_params(value, LAYOUT), (None, "x", [], {3: FLAT}, *JUNK)),
+    "canonical_to_params, layout": (lambda value: dml.canonical_to_params({}, value), (None, "x", {}, *JUNK)),
+    "weights_and_biases_to_params, weights": (lambda value: dml.weights_and_biases_to_params(value, [], LAYOUT), (None, {}, *JUNK)),
+    "weights_and_biases_to_params, layout": (lambda value: dml.weights_and_biases_to_params([], [], value), (None, *JUNK)),
+    "params_size, num_layers": (lambda value: dml.params_size(value, 2, 3), (None, "x", 0, 1 << 17, 10**30, *JUNK[1:])),
+    "gru_block_cell_weight_gradients": (
+        lambda value: dml.gru_block_cell_weight_gradients(MATRIX, MATRIX, value, MATRIX, np.zeros((2, 6), np.float32)),
+        (None, "x", [], MATRIX.T, MATRIX[0], np.array([[object()]]), *(junk for junk in JUNK if junk is not MATRIX)),
+    ),
+    "check_file, path": (dxdispatch.check_file, (None, *JUNK)),
+    "check_file, input_path": (lambda value: dxdispatch.check_file("absent", input_path=value), JUNK),
+    "check_file, feature_level": (lambda value: dxdispatch.check_file("absent", value), (None, "x", *JUNK)),
+    "load, path": (dxdispatch.load, (None, "absent", Path("absent"), *JUNK)),
+    "load, folders": (lambda value: dxdispatch.load("absent.json", value), JUNK),
+    "load, stream": (lambda value: dxdispatch.load("-", stream=value), (CLOSED, io.StringIO("{}"), *JUNK)),
+    "run, model": (dxdispatch.run, (None, "x", *JUNK)),
+    "RunOptions": (lambda value: dxdispatch.RunOptions(iterations=value), (None, "x", 0, -1, True, *JUNK[1:])),
+    "onnx.Model": (lambda value: onnx.Model(value, {}, {}), (None, "net.onnx", *JUNK)),
+    "reinterpret": (lambda value: pydirectml.reinterpret(value, "FLOAT32", [1]), (None, "x", [], pydirectml.Expression(), *JUNK)),
+    "up_sample_2d": (lambda value: pydirectml.up_sample_2d(expression(), value, "NEAREST_NEIGHBOR"), (None, "x", [2, 2], *JUNK)),
+    "mean_variance_normalization": (pydirectml.mean_variance_normalization, (None, "x", [], *JUNK)),
+    "gru, activation_descs": (
+        lambda value: pydirectml.gru(*[expression()] * 3, activation_descs=value),
+        (None, "x", pydirectml.FusedActivation(), *(junk for junk in JUNK if getattr(junk, "shape", None) != ())),
+    ),
+    "average_pooling, include_padding": (
+        lambda value: pydirectml.average_pooling(expression(), [1, 1], [1, 1], [0, 0], [0, 0], value),
+        (MATRIX,),
+    ),
+    "CSVLogger": (keras("CSVLogger", filename=None), (None, *JUNK)),
+    "CSVLogger, separator": (keras("CSVLogger", filename="x", separator=None), (None, "", "ab", *JUNK)),
+    "BackupAndRestore": (keras("BackupAndRestore", backup_dir=None), (None, *JUNK)),
+    "ModelCheckpoint": (keras("ModelCheckpoint", filepath=None), (None, *JUNK)),
+    "LearningRateScheduler": (keras("LearningRateScheduler", schedule=None), (None, "x", int, *JUNK[:-1])),
+    "EarlyStopping, monitor": (keras("EarlyStopping", monitor=None), (None, *JUNK)),
+    "EarlyStopping, mode": (keras("EarlyStopping", mode=None), (None, "x", *JUNK)),
+    "EarlyStopping, min_delta": (keras("EarlyStopping", min_delta=None), (None, "x", *JUNK[2:])),
+    "ReduceLROnPlateau, factor": (keras("ReduceLROnPlateau", factor=None), (None, "x", 1.0, *JUNK)),
+    "Sequential, layers": (keras("Sequential", layers=None, device="numpy"), JUNK),
+    "Sequential, seed": (keras("Sequential", seed=None, device="numpy"), ("x", -1, *JUNK[1:3], *JUNK[4:])),
+    "Dropout, name": (keras("Dropout", rate=0.5, name=None), JUNK),
+    "BinaryCrossentropy": (keras("BinaryCrossentropy", from_logits=None), (None, "x", *JUNK)),
+    "load_model": (keras("load_model", path=None), (None, *JUNK)),
+    "torch.RNN, nonlinearity": (make_in("dmlpy.torch", "RNN", "nonlinearity", input_size=2, hidden_size=2), (None, "x", *JUNK)),
+    "torch.GRU, dtype": (make_in("dmlpy.torch", "GRU", "dtype", input_size=2, hidden_size=2), ("x", *JUNK)),
+    "torch.LSTM, hidden_size": (make_in("dmlpy.torch", "LSTM", "hidden_size", input_size=2), (None, "x", 0, 10**30, *JUNK[1:])),
+    "thinc.GRU, bi": (make_in("dmlpy.thinc", "GRU", "bi"), (None, "x", *JUNK[1:])),
+    "thinc.RNN, activation": (make_in("dmlpy.thinc", "RNN", "activation"), (None, "x", *JUNK)),
+    "thinc.LSTM, init_W": (make_in("dmlpy.thinc", "LSTM", "init_W"), ("x", *JUNK[:-1])),
+    "thinc.to_pytorch": (make_in("dmlpy.thinc", "to_pytorch", "model"), (None, "x", *JUNK)),
+    "dask.map_blocks, axes": (
+        lambda value: pytest.importorskip("dmlpy.dask").map_blocks(dml.ActivationReluDesc(input_tensor=tensor(2, 3)), axes=value),
+        (MATRIX,),
+    ),
+}  # fmt: skip
+"""Calls of a value, with values that they refuse."""
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_arguments_of_other_kinds_are_answered_with_dmlpys_errors(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    call, values = CALLS[name]
+    assert values
+    told = []
+    for index, value in enumerate(values):
+        try:
+            call(value)
+        except dml.DmlError as error:
+            told.append(str(error))
+        else:
+            pytest.fail(f"value {index} is accepted")
+    assert all("1 problem" in text or "problems" in text for text in told)
+    assert not [*tmp_path.iterdir()]
