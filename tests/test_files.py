@@ -335,3 +335,9 @@ def test_what_is_in_a_place(tmp_path: Path) -> None:
     assert sizes == [7, 7, "missing", "missing", "missing", "missing", "missing", "not a regular file", "a directory"]
     assert [files.is_file(tmp_path / name) for name in places] == [True, True, *[False] * 7]
     assert [files.status(tmp_path / name) is None for name in places] == [size == "missing" for size in sizes]
+
+
+@pytest.mark.usefixtures("removed_folder")
+def test_a_file_in_a_removed_folder_is_not_written() -> None:
+    with pytest.raises(FileNotFoundError, match="the current folder has been removed: 'model'"):
+        files.write_bytes(Path("model"), b"")

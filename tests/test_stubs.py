@@ -45,6 +45,12 @@ def test_stubs_are_read_as_lazy_loader_reads_them(package: str) -> None:
     assert attach_names(package, file)[2] == lazy_loader.attach_stub(package, file)[2]
 
 
+def test_an_import_from_an_archive_says_what_to_do(tmp_path: Path) -> None:
+    (tmp_path / "dmlpy.zip").write_bytes(b"PK")
+    with pytest.raises(ImportError, match=r"dmlpy reads .* from files: .* as in an archive; install it with pip, or unpack the archive"):
+        attach_names("dmlpy", str(tmp_path / "dmlpy.zip/dmlpy/__init__.py"))
+
+
 def test_a_star_import_gives_every_name() -> None:
     names: dict[str, object] = {}
     exec("from dmlpy import *", names)

@@ -138,7 +138,10 @@ def beside(path: Path) -> Iterator[Path]:
     Raises:
         OSError: the file may not be written, is not a regular one, or no file can be created in its folder.
     """
-    target = path.resolve()
+    try:
+        target = path.resolve()
+    except FileNotFoundError:  # which names nothing
+        raise FileNotFoundError(errno.ENOENT, "the current folder has been removed", str(path)) from None
     target.parent.mkdir(parents=True, exist_ok=True)
     old = status(target)
     if old is not None and not stat.S_ISREG(old.st_mode):
