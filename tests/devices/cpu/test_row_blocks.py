@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import dmlpy as dml
+from tests.support.cpu.convolution_cases import channels_last
 from tests.support.operators.layout_runs import Array, by_definition, run, tensor
 from tests.support.tolerance import assert_close
 
@@ -298,3 +299,14 @@ def test_what_is_computed_in_row_blocks(name: str, monkeypatch: pytest.MonkeyPat
         monkeypatch.setattr(plans, "host_isa", lambda: isa.Isa(8, 16))
     desc, expected = FORMS[name]
     assert is_row_blocked(desc) == expected
+
+
+@needs_row_blocks
+def test_depthwise_convolutions_of_contiguous_channels_copy_them_to_planes() -> None:
+    """Only where they are many enough to repay two launches more."""
+    for size, copies in ((10, False), (40, True)):
+        x = channels_last(dml.TensorDesc(data_type="FLOAT32", sizes=(1, 4, size, size)))
+        filters = dml.TensorDesc(data_type="FLOAT32", sizes=(4, 1, 3, 3))
+        members: dict[str, Any] = {"strides": (1, 1), "dilations": (1, 1), "start_padding": (1, 1), "end_padding": (1, 1)}
+        desc = dml.ConvolutionDesc(input_tensor=x, filter_tensor=filters, output_tensor=x, output_padding=(0, 0), group_count=4, **members)
+        assert ("copied to another layout: input_tensor, output_tensor" in dml.compile(desc, "cpu").plan) is copies

@@ -9,13 +9,15 @@ from dmlpy.description.enums import DataType
 from dmlpy.description.tensors import same_layout
 from dmlpy.devices.cpu.plans import plan
 from dmlpy.devices.numpy.convolution.geometry import Geometry
+from dmlpy.devices.plan import with_tensors
 from dmlpy.operators.activation import ActivationReluDesc
 from dmlpy.operators.convolution import ConvolutionDesc
 from dmlpy.operators.elementwise.ranges import ElementWiseClipDesc
 
 if TYPE_CHECKING:
     from dmlpy.devices.cpu.convolution.plan import ConvolutionPlan
-    from dmlpy.devices.cpu.float32_copies import Float32CopyPlan
+    from dmlpy.devices.cpu.tensor_copies import LayoutCopiesPlan
+    from dmlpy.devices.plan import Plan
 
 _MIN_POSITIONS = 8
 """Positions of the window in an image, at least, where input tiles of single channels are copied: vectors run along them."""
@@ -23,12 +25,14 @@ _FEW_PRODUCTS = 1 << 9
 """Multiplications of a convolution, at most, that take less time than a call of NumPy."""
 _MAX_PHASES = 64
 """Launches of a transposed convolution, at most, one for each remainder of the output's coordinates by the strides."""
+_FEWEST_COPIED = 1 << 11
+"""The fewest elements of a depthwise convolution's input that are copied to planes: a launch less takes as long for fewer."""
 _MAX_SPARSITY = 16
 """The most elements of an input tile for each element that its windows read."""
 
 
 @plan(ConvolutionDesc)
-def convolution_plan(desc: ConvolutionDesc) -> ConvolutionPlan | Float32CopyPlan | str:
+def convolution_plan(desc: ConvolutionDesc) -> Plan | str:
     """With FLOAT16 and BFLOAT16, only RELU and CLIP are fused in place: other functions get copies of FLOAT32."""
     from dmlpy.devices.cpu.convolution.plan import ConvolutionPlan
 
@@ -45,12 +49,31 @@ def convolution_plan(desc: ConvolutionDesc) -> ConvolutionPlan | Float32CopyPlan
     if geometry.backward and prod(geometry.strides) > _MAX_PHASES:
         return f"the strides divide the output into more than {_MAX_PHASES} convolutions"
     candidate = ConvolutionPlan(desc, geometry)
+    if (copied := _on_planes(desc, geometry, candidate)) is not None:
+        return copied
     is_small = geometry.multiplications <= _FEW_PRODUCTS
     if geometry.filters == 1 and candidate.positions < _MIN_POSITIONS and not candidate.is_row_blocked and not is_small:
         return f"an image of single channels has fewer than {_MIN_POSITIONS} positions of the window: matrix products are faster"
     if candidate.is_matrix:
         return "a pointwise convolution with channels last is one matrix product"
     return candidate if candidate.is_dense(_MAX_SPARSITY) else "the windows span far more of the input than they read"
+
+
+def _on_planes(desc: ConvolutionDesc, geometry: Geometry, candidate: ConvolutionPlan) -> LayoutCopiesPlan | None:
+    """The plan of a depthwise convolution with contiguous channels on copies with contiguous rows, whose planes have row blocks."""
+    from dmlpy.devices.cpu.convolution.plan import ConvolutionPlan
+    from dmlpy.devices.cpu.tensor_copies import LayoutCopiesPlan, dense
+
+    places = [place for place in ("input_tensor", "output_tensor", "added_tensor") if place in desc.tensors()]
+    if (geometry.channels, geometry.filters) != (1, 1) or candidate.is_row_blocked or desc.input_tensor.element_count < _FEWEST_COPIED:
+        return None
+    given = {place: desc.tensors()[place] for place in places}
+    copied = {place: dense(tensor) for place, tensor in given.items() if not same_layout(tensor, dense(tensor).element_strides)}
+    if not copied:
+        return None
+    other = with_tensors(desc, copied)
+    on_copies = ConvolutionPlan(other, Geometry.of(other))
+    return LayoutCopiesPlan(on_copies, desc, copied) if on_copies.is_row_blocked else None
 
 
 def _why_no_epilogue(desc: ConvolutionDesc, geometry: Geometry) -> str | None:
