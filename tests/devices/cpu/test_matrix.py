@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import dmlpy as dml
-from tests.support.operators.layout_runs import Array, tensor
+from tests.support.operators.layout_runs import Array, by_definition, run, tensor
 from tests.support.tolerance import assert_close
 
 pytest.importorskip("llvmlite")
@@ -177,16 +177,10 @@ def test_a_transposed(rows: int, terms: int, columns: int, monkeypatch: pytest.M
 
 # what a product of [1, 1, 20, 30] and [1, 1, 30, 40] is, and a part of the reason why NumPy runs it
 ELSEWHERE: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
-    "halves, A transposed": ({"data_type": "FLOAT16", "a": (30, 20)}, {"trans_a": "TRANSPOSE"}, "is of FLOAT32"),
     "halves, softmax": ({"data_type": "FLOAT16"}, {"fused_activation": SOFTMAX}, "ACTIVATION_SOFTMAX has no compiled form"),
-    "elements of B apart": ({"b_strides": (0, 0, 80, 2)}, {}, "a B whose rows or columns"),
-    "A transposed, scaled": ({"a": (30, 20)}, {"trans_a": "TRANSPOSE", "alpha": 2.0}, "without C, alpha"),
-    "both transposed": ({"a": (30, 20), "b": (40, 30)}, {"trans_a": "TRANSPOSE", "trans_b": "TRANSPOSE"}, "no transposed B"),
     "few rows": ({"a": (3, 2000), "b": (2000, 400)}, {}, "fewer than 4 rows"),
     "one row": ({"a": (1, 300), "b": (300, 60)}, {}, "fewer than 4 rows"),
     "few columns": ({"a": (20, 200), "b": (200, 7)}, {}, "16 columns"),
-    "few rows, A transposed": ({"a": (30, 3)}, {"trans_a": "TRANSPOSE"}, "fewer than 4 rows"),
-    "columns of C apart": ({"c": (0, 0, 80, 2)}, {}, "rows of C"),
 }
 
 
@@ -195,9 +189,44 @@ def test_what_numpy_runs_says_why(name: str) -> None:
     given, members, reason = ELSEWHERE[name]
     kind = given.get("data_type", "FLOAT32")
     a, b = (dml.TensorDesc(data_type=kind, sizes=(1, 1, *given.get(place, usual))) for place, usual in (("a", (20, 30)), ("b", (30, 40))))
-    b = b.replace(strides=given.get("b_strides"))
-    if "c" in given:
-        members = {**members, "c_tensor": dml.TensorDesc(data_type=kind, sizes=(1, 1, 20, 40), strides=given["c"])}
     plan = dml.compile(dml.GEMMDesc(a_tensor=a, b_tensor=b, **members).with_outputs(), "cpu").plan
     assert plan.startswith("strategy: numpy")
     assert reason in plan
+
+
+# tensors of a product of [2, 20, 30] and [2, 30, 40] by their sizes and strides, members, and the tensors that are copied
+TRANSPOSED_A, TRANSPOSED_B = {"trans_a": "TRANSPOSE"}, {"trans_b": "TRANSPOSE"}
+COPIED: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
+    "A transposed": ({"a": ((2, 30, 20), None)}, TRANSPOSED_A, "a_tensor"),
+    "A transposed, scaled": ({"a": ((2, 30, 20), None), "c": ((2, 20, 40), None)}, {**TRANSPOSED_A, "alpha": 2.0, "beta": 0.5}, "a_tensor"),
+    "both transposed": ({"a": ((2, 30, 20), None), "b": ((2, 40, 30), None)}, TRANSPOSED_A | TRANSPOSED_B, "a_tensor"),
+    "few rows, A transposed": ({"a": ((2, 30, 3), None), "output": ((2, 3, 40), None)}, TRANSPOSED_A, "a_tensor"),
+    "elements of A apart": ({"a": ((2, 20, 30), (1300, 64, 2))}, {}, "a_tensor"),
+    "elements of B apart": ({"b": ((2, 30, 40), (2500, 83, 2))}, {}, "b_tensor"),
+    "elements of the result apart": ({"output": ((2, 20, 40), (2000, 90, 2))}, {"fused_activation": RELU}, "output_tensor"),
+    "a transposed result": ({"output": ((2, 20, 40), (800, 1, 20))}, {}, "output_tensor"),
+    "elements of C apart": ({"c": ((2, 20, 40), (2000, 90, 2))}, {}, "c_tensor"),
+}
+
+
+@pytest.mark.parametrize("kind", ["FLOAT32", "FLOAT16"])
+@pytest.mark.parametrize("name", COPIED)
+def test_what_kernels_do_not_read_is_copied(name: str, kind: str) -> None:
+    given, members, copied = COPIED[name]
+    layouts = {"a": ((2, 20, 30), None), "b": ((2, 30, 40), None), "output": ((2, 20, 40), None)} | given
+    tensors = {f"{place}_tensor": dml.TensorDesc(data_type=kind, sizes=own[0], strides=own[1]) for place, own in layouts.items()}
+    desc, rng = dml.GEMMDesc(**tensors, **members), np.random.default_rng(6)
+    plan = compiled_plan(desc)
+    assert not isinstance(plan, str)
+    assert plan.describe().endswith(f"copied to another layout: {copied}")
+    arrays = {place: rng.normal(size=own.sizes).astype(kind.lower()) for place, own in tensors.items() if place != "output_tensor"}
+    found, expected = run(desc, arrays, "cpu")["output_tensor"], by_definition(desc, arrays)["output_tensor"]
+    assert_close(found, expected, found.dtype, terms=30)
+
+
+def test_an_a_whose_terms_are_contiguous_is_not_transposed() -> None:
+    """It is read by rows where it lies, as one of a single term is."""
+    for sizes, strides in (((30, 20), (1, 30)), ((1, 20), None)):
+        a, b = dml.TensorDesc(data_type="FLOAT32", sizes=sizes, strides=strides), dml.TensorDesc(data_type="FLOAT32", sizes=(sizes[0], 40))
+        plan = compiled_plan(dml.GEMMDesc(a_tensor=a, b_tensor=b, trans_a="TRANSPOSE", trans_b="NONE").with_outputs())
+        assert type(plan) is product_plan.ProductPlan

@@ -6,6 +6,7 @@ from math import prod
 from typing import TYPE_CHECKING, TypeVar
 
 from dmlpy.description.enums import DataType, MatrixTransform
+from dmlpy.description.tensors import TensorDesc
 from dmlpy.devices.cpu.plans import plan, rounding_plan
 from dmlpy.operators.activation import ActivationDesc, ActivationReluDesc
 from dmlpy.operators.elementwise.ranges import ElementWiseClipDesc
@@ -14,9 +15,8 @@ from dmlpy.operators.matrix import GEMMDesc, MatrixProductDesc
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dmlpy.description.tensors import TensorDesc
-    from dmlpy.devices.cpu.float32_copies import Float32CopyPlan
-    from dmlpy.devices.cpu.matrix.plan import PairProductPlan, ProductPlan, SmallProductPlan, TransposedProductPlan
+    from dmlpy.devices.cpu.matrix.plan import PairProductPlan, TransposedProductPlan
+    from dmlpy.devices.plan import Plan
 
 Product = TypeVar("Product", bound=MatrixProductDesc)
 
@@ -34,8 +34,35 @@ _MIN_TERMS = 16
 
 
 @plan(GEMMDesc)
-def product_plan(desc: GEMMDesc) -> ProductPlan | SmallProductPlan | TransposedProductPlan | Float32CopyPlan | str:
-    """Matrices of a batch are joined as rows first. Small and narrow products read B in place; others pack it."""
+def product_plan(desc: GEMMDesc) -> Plan | str:
+    """Tensors whose rows kernels do not read are copied, and so is a transposed A unless it is read in place."""
+    from dmlpy.devices.cpu.tensor_copies import layout_copies_plan
+
+    rows_in_place = _with_rows_in_place(desc)
+    found = _plan_in_place(rows_in_place)
+    if not isinstance(found, str):
+        return found
+    return layout_copies_plan(_without_transposition(rows_in_place), _plan_in_place, (), None, True) or found
+
+
+def _without_transposition(desc: GEMMDesc) -> GEMMDesc:
+    """The same product of an A that is not transposed: its rows are the columns of the desc's."""
+    if desc.trans_a is not MatrixTransform.TRANSPOSE:
+        return desc
+    own = desc.a_tensor
+    (*batch, rows, columns), (*steps, row, column) = own.sizes, own.element_strides
+    of_columns = TensorDesc(data_type=own.data_type, sizes=(*batch, columns, rows), strides=(*steps, column, row))
+    return desc.replace(a_tensor=of_columns, trans_a=MatrixTransform.NONE)
+
+
+def _with_rows_in_place(desc: GEMMDesc) -> GEMMDesc:
+    """The same product without the transposition of an A that has one term, or whose terms are contiguous: kernels read its rows."""
+    plain = _without_transposition(desc)
+    return plain if plain.a_tensor.sizes[-1] == 1 or plain.a_tensor.element_strides[-1] == 1 else desc
+
+
+def _plan_in_place(desc: GEMMDesc) -> Plan | str:
+    """The plan on tensors as they are. Matrices of a batch are joined as rows first. Small, narrow products read B in place."""
     from dmlpy.devices.cpu.float32_copies import float32_copy_plan
     from dmlpy.devices.cpu.matrix.plan import ProductPlan, b_strides
 
