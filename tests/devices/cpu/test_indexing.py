@@ -87,6 +87,12 @@ def test_elements_of_a_table_are_read_in_rows() -> None:
     assert [text.rsplit("; ")[-1] for text in found] == ["1 units", "4 units", "63 units", "8209 units"]
 
 
+def test_rows_of_a_gather_along_the_last_axis_share_their_indices() -> None:
+    """Each is a unit, whose elements need no division to be found."""
+    assert dml.compile(_gather("FLOAT32", "INT64", 2), "cpu").plan.rsplit("; ")[-1] == "15 units"
+    assert dml.compile(_gather("FLOAT32", "INT64", 1), "cpu").plan.rsplit("; ")[-1] == "33 units"
+
+
 @pytest.mark.parametrize(("make", "types", "axis"), ROWS)
 def test_as_the_definition(make: Any, types: tuple[str, str], axis: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Equal indices follow each other in scatters: the last update of an element stays."""

@@ -45,6 +45,16 @@ def build_blocks(scatters: bool) -> TaskBody:
     copy = block_copy()
 
     @jit
+    def gather_one_by_one(other: Any, indexed: Any, indices: Any, count: Any, p: IndexingParameters) -> None:
+        size, width, signed, block = long_at(p.sizes), p.index_bytes, p.signed, p.block
+        for unit in range(count):
+            at = indices + unit * width
+            index = word_at(at) if width == _WORD_BYTES else long_at(at)
+            if index < 0 or index >= size:  # a branch: most indices need none of this
+                index = min(max(_index_at(width, signed, at, size), 0), size - 1)
+            copy(other + unit * block, indexed + index * block, block)
+
+    @jit
     def run(p: IndexingParameters, first: Any, last: Any, state: Any) -> None:
         # Read once: LLVM cannot know that the stores below do not write the parameters.
         axes, width, signed, sizes, block = p.axes, p.index_bytes, p.signed, p.sizes, p.block
@@ -52,6 +62,10 @@ def build_blocks(scatters: bool) -> TaskBody:
             batch, place = first // p.per_batch, first % p.period
             following = min(last, first - place + p.period, (batch + 1) * p.per_batch)
             indexed, indices, others = p.indexed + batch * p.batch_size, p.indices + (place - first) * axes * width, p.other
+            if not scatters and axes == 1:
+                gather_one_by_one(others + first * block, indexed, indices + first * width, following - first, p)
+                first = following
+                continue
             for unit in range(first, following):
                 number, inside = 0, True
                 for axis in range(axes):
@@ -83,10 +97,10 @@ def build_elements(scatters: bool, width: int) -> TaskBody:
         # Read once: LLVM cannot know that the stores below do not write the parameters.
         size, columns, steps = long_at(p.sizes), p.columns, (p.column_step, p.index_step)
         index_bytes, signed, per_batch, batch_size = p.index_bytes, p.signed != 0, p.per_batch, p.batch_size
-        indices_of, others, indexed_of = p.indices, p.other, p.indexed
+        indices_of, others, indexed_of, row_indices = p.indices, p.other, p.indexed, p.row_indices
         for unit in range(first, last):
             indexed, other = indexed_of + unit // per_batch * batch_size, others + unit * columns * width
-            indices = indices_of + unit * columns * index_bytes
+            indices = indices_of + unit * row_indices
             if index_bytes == _WORD_BYTES and signed:
                 signed_words(indexed, other, indices, columns, size, steps)
             elif index_bytes == _WORD_BYTES:

@@ -51,6 +51,7 @@ class IndexingParameters(UnitParameters):
     sizes: Address = field("the sizes of the indexed dimensions, int64 [axes], one where units are not blocks")
     block: Bytes = field("the size of a block")
     columns: Count = field("elements of a row, or indices of a group")
+    row_indices: Bytes = field("of elements, from the indices of a row to those of the next; 0 if all rows have the same")
     index_step: Bytes = field("of elements, from an index of the indexed tensor to the next")
     column_step: Bytes = field("of elements, from a column of the indexed tensor to the next")
 
@@ -127,6 +128,7 @@ class IndexingPlan(PlanWithoutConstants):
             "indexed": tensors[units.indexed],
             "other": tensors[units.other],
             "sizes": self._sizes,
+            "row_indices": units.values.get("columns", 0) * self._index_bytes,
             **units.values,
         }
         launch = TaskLaunch.of(self._kernel(), IndexingParameters.bound(values), self._shares.threads)
