@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
 import pytest
 
 import dmlpy as dml
+from dmlpy.description.tensors import packed_strides
 from tests.support.operators.layout_runs import run
 
 pytest.importorskip("llvmlite")
@@ -23,20 +26,30 @@ ROWS: dict[str, Any] = {
     "whole images": ((2, 5, 7, 7), (1, 1), (7, 7), (1, 1), (1, 1), (0, 0), (0, 0), True),
     "whole images of many channels": ((2, 70, 5, 9), (1, 1), (5, 9), (1, 1), (1, 1), (0, 0), (0, 0), False),
     "dilated windows of the sizes of images": ((2, 5, 3, 4), (1, 1), (3, 4), (1, 1), (2, 1), (0, 0), (2, 0), False),
+    "three dimensions": ((2, 3, 4, 9, 21), (4, 5, 11), (3, 3, 3), (1, 2, 2), (1, 1, 1), (1, 1, 1), (1, 1, 1), False),
+    "three dimensions, dilated": ((1, 2, 9, 7, 20), (3, 7, 10), (3, 1, 2), (2, 1, 2), (2, 1, 3), (0, 0, 2), (0, 0, 0), True),
+    "whole images of three dimensions": ((2, 5, 3, 5, 7), (1, 1, 1), (3, 5, 7), (1, 1, 1), (1, 1, 1), (0, 0, 0), (0, 0, 0), True),
     "windows in padding alone": ((1, 2, 3, 4), (7, 8), (1, 1), (1, 1), (1, 1), (2, 2), (2, 2), False),
 }
 
 
+def _channels_last(spatial: Sequence[int], step: int) -> tuple[int, ...]:
+    """The strides with channels last, `step` elements from one position to the next."""
+    image, *inner = (step * size for size in (prod(spatial), *packed_strides(spatial)))
+    return image, 1, *inner
+
+
 def _row(name: str, types: tuple[str, str], rng: np.random.Generator, each: bool, spread: bool) -> tuple[Any, dict[str, Any]]:
     sizes, out, window, strides, dilations, starts, ends, counts = ROWS[name]
-    (batch, channels, height, width), own = sizes, sizes[1] if each else 1
+    (batch, channels, *spatial), own = sizes, sizes[1] if each else 1
+    one = (1, own, *(1 for _ in spatial))
     limits = [np.iinfo(kind.lower()) for kind in types]
     given = {
         "input_tensor": rng.integers(limits[0].min, limits[0].max, sizes, limits[0].dtype, endpoint=True),
-        "input_scale_tensor": rng.uniform(0.01, 0.1, (1, own, 1, 1)).astype(np.float32),
-        "input_zero_point_tensor": rng.integers(limits[0].min, limits[0].max, (1, own, 1, 1), limits[0].dtype, endpoint=True),
-        "output_scale_tensor": rng.uniform(0.02, 0.1, (1, own, 1, 1)).astype(np.float32),
-        "output_zero_point_tensor": rng.integers(limits[1].min, limits[1].max, (1, own, 1, 1), limits[1].dtype, endpoint=True),
+        "input_scale_tensor": rng.uniform(0.01, 0.1, one).astype(np.float32),
+        "input_zero_point_tensor": rng.integers(limits[0].min, limits[0].max, one, limits[0].dtype, endpoint=True),
+        "output_scale_tensor": rng.uniform(0.02, 0.1, one).astype(np.float32),
+        "output_zero_point_tensor": rng.integers(limits[1].min, limits[1].max, one, limits[1].dtype, endpoint=True),
     }
     if each:
         del given["input_zero_point_tensor"]
@@ -44,10 +57,8 @@ def _row(name: str, types: tuple[str, str], rng: np.random.Generator, each: bool
     tensors = {place: dml.TensorDesc.of(array) for place, array in given.items()}
     step = channels + 4
     if spread:  # channels last, with gaps
-        tensors["input_tensor"] = tensors["input_tensor"].replace(strides=(height * width * step, 1, width * step, step))
-    result = dml.TensorDesc(
-        data_type=types[1], sizes=(batch, channels, *out), strides=(out[0] * out[1] * step, 1, out[1] * step, step) if spread else None
-    )
+        tensors["input_tensor"] = tensors["input_tensor"].replace(strides=_channels_last(spatial, step))
+    result = dml.TensorDesc(data_type=types[1], sizes=(batch, channels, *out), strides=_channels_last(out, step) if spread else None)
     members: dict[str, Any] = {"window_size": window, "strides": strides, "dilations": dilations, "include_padding": counts}
     members |= {"start_padding": starts, "end_padding": ends}
     return dml.QuantizedLinearAveragePoolingDesc(**tensors, output_tensor=result, **members), given

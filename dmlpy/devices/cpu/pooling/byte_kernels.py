@@ -100,16 +100,16 @@ def _signed(value: Any, flip: Any) -> Any:
 
 
 @jit
-def _sum_columns(p: BytePoolingParameters, source: Any, top: Any, sums: Any) -> None:
-    """Sums the columns of the rows that windows from `top` on have. A signed byte counts 128 more."""
+def _sum_columns(p: BytePoolingParameters, source: Any, front: Any, top: Any, sums: Any) -> None:
+    """Sums the columns of the rows that windows from `front` and `top` on have. A signed byte counts 128 more."""
     width, element, flip = p.width, p.input_element, p.input_flip
     whole = width // _BYTES * _BYTES if element == 1 else 0
     for column in range(width):
         set_word(sums + 4 * column, 0)
-    for tap in range(p.window_y):
-        row = top + tap * p.dilation_y
-        if 0 <= row < p.height:
-            at = source + row * p.input_row
+    for tap in range(p.window_z * p.window_y):
+        slice_at, row = front + tap // p.window_y * p.dilation_z, top + tap % p.window_y * p.dilation_y
+        if 0 <= slice_at < p.depth and 0 <= row < p.height:
+            at = source + slice_at * p.input_slice + row * p.input_row
             for column in range(0, whole, _BYTES):
                 _add_bytes(at + column, flip, sums + 4 * column)
             for column in range(whole, width):
@@ -151,22 +151,23 @@ def build_means() -> TaskBody:
     def pool(p: BytePoolingParameters, plane: Any, columns: Any, sums: Any, results: Any) -> None:
         image, channel = plane // p.channels, plane % p.channels
         source = p.input + image * p.input_image + channel * p.input_channel
-        output = p.output + image * p.output_image + channel * p.output_channel
+        output = p.pooled + image * p.pooled_image + channel * p.pooled_channel
         zero = float(_signed(byte_at(p.input_zero + channel * p.input_zero_step), p.input_flip) + p.input_flip)
         shift = float(_signed(byte_at(p.output_zero + channel * p.output_zero_step), p.output_flip))
         scale = float(float_at(p.input_scale + channel * p.input_scale_step))
         other = float(float_at(p.output_scale + channel * p.output_scale_step))
         low, high, divisors, counts, width = float(p.low), float(p.high), p.column_divisors, p.column_counts, p.out_width
-        for y in range(p.out_height):
+        for position in range(p.out_depth * p.out_height):
+            z, y = position // p.out_height, position % p.out_height
             if p.of_whole != 0:
                 _sum_runs(p, source, sums)
             else:
-                _sum_columns(p, source, y * p.stride_y - p.pad_y, columns)
+                _sum_columns(p, source, z * p.stride_z - p.pad_z, y * p.stride_y - p.pad_y, columns)
                 _sum_windows(p, columns, sums)
             for x in range(0, width, LANES):
-                at, row = 8 * x, p.row_counts + 16 * y
+                at, row = 8 * x, p.row_counts + 16 * position
                 _write_means(sums + at, divisors + at, counts + at, row, zero, scale, other, shift, low, high, results + x)
-            write(results, output + y * p.output_row, width, p.output_element)
+            write(results, output + z * p.pooled_slice + y * p.pooled_row, width, p.pooled_element)
 
     @jit
     def run(p: BytePoolingParameters, tile: Any, columns: Any) -> Any:

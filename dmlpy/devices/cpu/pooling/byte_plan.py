@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from math import ceil, prod
 from typing import TYPE_CHECKING, Any
 
@@ -9,7 +10,7 @@ import numpy as np
 
 from dmlpy.devices.cpu.convolution.layout import byte_strides
 from dmlpy.devices.cpu.jit import Kernel
-from dmlpy.devices.cpu.pooling.plan import WindowParameters
+from dmlpy.devices.cpu.pooling.plan import SliceWindowParameters, steps_of
 from dmlpy.devices.cpu.quantized.products import is_signed
 from dmlpy.devices.cpu.structs import Address, Bytes, Count, FixedArray, Flag, aligned, field
 from dmlpy.devices.cpu.thread_pool import TaskLaunch, Threads, WorkShares
@@ -18,6 +19,8 @@ from dmlpy.devices.plan import BoundAddress, Launch, PlanWithoutConstants, Point
 from dmlpy.reference.windows import windows
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from dmlpy.description.tensors import TensorDesc
     from dmlpy.operators.quantized.products import QuantizedLinearAveragePoolingDesc
     from dmlpy.reference.registry import Array
@@ -35,20 +38,10 @@ _ZERO = np.zeros(1, np.uint8)
 """The zero point that no tensor gives."""
 
 
-class BytePoolingParameters(WindowParameters):
+class BytePoolingParameters(SliceWindowParameters):
     """The parameters of the kernel."""
 
-    input: Address = field("the input")
-    input_image: Bytes = field("from an image of the input to the next")
-    input_channel: Bytes = field("from a channel of the input to the next")
-    input_row: Bytes = field("from a row of the input to the next")
-    input_element: Bytes = field("from an element of a row of the input to the next")
     input_flip: Count = field("128 if the input is signed")
-    output: Address = field("the output")
-    output_image: Bytes = field("from an image of the output to the next")
-    output_channel: Bytes = field("from a channel of the output to the next")
-    output_row: Bytes = field("from a row of the output to the next")
-    output_element: Bytes = field("from a position of a row of the output to the next")
     output_flip: Count = field("128 if the output is signed")
     low: Count = field("the least result")
     high: Count = field("the largest result")
@@ -70,25 +63,25 @@ class BytePoolingParameters(WindowParameters):
 
 
 class QuantizedAveragePoolingPlan(PlanWithoutConstants):
-    """A quantized average pooling over two dimensions.
+    """A quantized average pooling over two or three dimensions.
 
     Args:
-        desc: a checked desc of four dimensions.
+        desc: a checked desc.
     """
 
     def __init__(self, desc: QuantizedLinearAveragePoolingDesc) -> None:
         assert desc.output_tensor is not None  # guaranteed by the check
         self._tensors, source = desc.tensors(), byte_strides(desc.input_tensor)
         (batch, channels, *spatial), (_, _, *out) = desc.input_tensor.sizes, desc.output_tensor.sizes
-        self._planes, window = batch * channels, tuple(desc.window_size)
-        rows, columns = windows(desc, spatial, window, out)
+        self._planes, window, rank = batch * channels, tuple(desc.window_size), len(spatial)
+        along = windows(desc, spatial, window, out)
         taps = self._planes * prod(out) * prod(window)
-        pads, strides, dilations = desc.start_padding[-2:], desc.strides[-2:], desc.dilations[-2:]
-        counted = [along.padded if desc.include_padding else along.inside for along in (rows, columns)]
-        divisors = [_sum_of_taps(taps) for taps in counted]
-        counts = [_sum_of_taps(taps) for taps in (rows.inside, columns.inside)]
-        whole = tuple(out) == (1, 1) and tuple(window) == tuple(spatial) and tuple(pads) == (0, 0) and tuple(dilations) == (1, 1)
-        self._of_whole = whole and source[3] == spatial[1] * source[4] and source[4] == 1
+        pads, strides, dilations = desc.start_padding[-rank:], desc.strides[-rank:], desc.dilations[-rank:]
+        divisors = [_sum_of_taps(own.padded if desc.include_padding else own.inside) for own in along]
+        counts = [_sum_of_taps(own.inside) for own in along]
+        self._of_whole = (
+            prod(out) == 1 and window == tuple(spatial) and not any(pads) and set(dilations) == {1} and _is_run(source, spatial)
+        )
         self._channels, self._joined = channels, 1
         if self._of_whole:
             # Windows over whole images without gaps: each is a part of one row, which has those of several channels.
@@ -96,20 +89,22 @@ class QuantizedAveragePoolingPlan(PlanWithoutConstants):
             self._joined = self._channels_of_a_row(count)
             self._channels, out = channels // self._joined, [1, self._joined]
             self._planes //= self._joined
-            spatial, window, strides = [1, self._joined * count], (1, count), (1, count)
+            spatial, window, strides, pads, dilations = [1, self._joined * count], (1, count), (1, count), (0, 0), (1, 1)
             divisors = counts = [np.ones(1), np.full(self._joined, float(count))]
-        sizes = ("height", "width", "out_height", "out_width", "window_y", "window_x")
-        names = (*sizes, "stride_y", "stride_x", "dilation_y", "dilation_x", "pad_y", "pad_x")
-        self._values: dict[str, Any] = dict(zip(names, (*spatial, *out, *window, *strides, *dilations, *pads), strict=True))
-        padded = np.ones((2, ceil(out[1] / LANES) * LANES))
-        padded[:, : out[1]] = divisors[1], counts[1]
+        self._values: dict[str, Any] = {}
+        names = ("{}", "out_{}", "window_{}", "stride_{}", "dilation_{}", "pad_{}")
+        for name, own, alone in zip(names, (spatial, out, window, strides, dilations, pads), (1, 1, 1, 1, 1, 0), strict=True):
+            axes = ("depth", "height", "width") if name in names[:2] else "zyx"
+            self._values |= zip(map(name.format, axes), (*(alone,) * (3 - len(own)), *own), strict=True)
+        padded = np.ones((2, ceil(out[-1] / LANES) * LANES))
+        padded[:, : out[-1]] = divisors[-1], counts[-1]
         self._fixed = {
-            "row_counts": FixedArray(np.ascontiguousarray(np.stack([divisors[0], counts[0]], axis=1))),
+            "row_counts": FixedArray(np.stack([_of_rows(divisors[:-1]), _of_rows(counts[:-1])], axis=1)),
             "column_divisors": FixedArray(padded[0].copy()),
             "column_counts": FixedArray(padded[1].copy()),
         }
         self._shares = WorkShares(self._planes, Threads.of(available_threads(), taps, _WORK_OF_A_THREAD))
-        self._column_sums = 0 if self._of_whole else aligned(4 * spatial[1])
+        self._column_sums = 0 if self._of_whole else aligned(4 * spatial[-1])
         self._scratch_size = aligned(self._column_sums + padded.shape[1] * 9)
         self.temporary_size = self._shares.threads.most * self._scratch_size
 
@@ -142,12 +137,13 @@ class QuantizedAveragePoolingPlan(PlanWithoutConstants):
             "scratch": temporary,
             "scratch_size": self._scratch_size,
         }
-        for name in ("input", "output"):
+        for name, role in (("input", "input"), ("output", "pooled")):
             tensor = self._tensors[f"{name}_tensor"]
-            image, channel, _, row, element = byte_strides(tensor)
-            element = channel if self._of_whole and name == "output" else element
-            values |= {name: tensors[f"{name}_tensor"], f"{name}_image": image, f"{name}_channel": channel * self._joined}
-            values |= {f"{name}_row": row, f"{name}_element": element, f"{name}_flip": 128 if is_signed(tensor) else 0}
+            steps = steps_of(role, tensor)
+            if self._of_whole and name == "output":
+                steps["pooled_element"] = steps["pooled_channel"]
+            steps[f"{role}_channel"] *= self._joined
+            values |= {role: tensors[f"{name}_tensor"], **steps, f"{name}_flip": 128 if is_signed(tensor) else 0}
             for what, place in (("scale", f"{name}_scale_tensor"), ("zero", f"{name}_zero_point_tensor")):
                 own = self._tensors.get(place)
                 values[f"{name}_{what}"] = BoundAddress(_ZERO.ctypes.data, None) if own is None else tensors[place]
@@ -159,6 +155,19 @@ def _sum_of_taps(taps: Array) -> Array:
     """How many taps count, [positions]."""
     found: Array = np.asarray(np.sum(taps, axis=0, dtype=np.float64))
     return found
+
+
+def _of_rows(counts: Sequence[Array]) -> Array:
+    """The products of the counts of slices, if there are some, and rows of positions."""
+    return functools.reduce(np.multiply.outer, counts).reshape(-1)
+
+
+def _is_run(steps: Sequence[int], spatial: Sequence[int]) -> bool:
+    """Whether the elements of an image of a channel are side by side, given its strides in bytes."""
+    *outer, element = steps[-len(spatial) :]
+    return element == 1 and all(
+        size == 1 or step == prod(spatial[axis + 1 :]) for axis, (size, step) in enumerate(zip(spatial, outer, strict=False))
+    )
 
 
 def _channel_step(tensor: TensorDesc) -> int:

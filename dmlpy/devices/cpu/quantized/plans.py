@@ -111,8 +111,6 @@ def average_pooling_plan(desc: QuantizedLinearAveragePoolingDesc) -> QuantizedAv
     from dmlpy.devices.cpu.pooling.byte_plan import QuantizedAveragePoolingPlan
     from dmlpy.devices.cpu.quantized.products import MOST_TERMS
 
-    if desc.input_tensor.dimension_count != 4:
-        return "a pooling over three dimensions has no compiled form"
     if prod(desc.window_size) > MOST_TERMS:
         return f"a sum of more than {MOST_TERMS} elements may not fit in 32 bits"
     return QuantizedAveragePoolingPlan(desc)
