@@ -252,8 +252,8 @@ def _quantized_layers(kind: str) -> Iterator[tuple[str, OperatorDesc]]:
         yield title, convolution
         if host_byte_isa().moves_bytes and window == 3:
             own = {name: getattr(convolution, name) for name in type(convolution).model_fields}
-            table = _product_nodes(_tensor(kind, 1, 16, size // stride, size // stride))
-            yield title, LookupConvolutionDesc(**own, constant_tensors=(), nodes=table)
+            squares = _product_nodes(_tensor(kind, 1, 16, size // stride, size // stride))
+            yield title, LookupConvolutionDesc(**own, constant_tensors=(), nodes=squares)
     windows_of_images: dict[str, Any] = {"strides": (1, 1), "start_padding": (0, 0), "end_padding": (0, 0)}
     maximum = MaxPoolingDesc(input_tensor=image, window_size=(3, 3), **windows_of_images)
     yield f"poolings, {kind}", maximum.with_outputs()

@@ -307,7 +307,7 @@ def test_functions_of_bytes_are_looked_up(name: str, dtype: str) -> None:
     same(whole, apart)
 
 
-@pytest.fixture(params=INSTRUCTIONS.values(), ids=INSTRUCTIONS)
+@pytest.fixture(params=list(INSTRUCTIONS.values()), ids=list(INSTRUCTIONS))
 def isa(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[ByteIsa]:
     """The instructions of a processor, while no plan with other ones is cached."""
     found = replace(host_byte_isa(), **request.param)

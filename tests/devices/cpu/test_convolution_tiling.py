@@ -128,7 +128,7 @@ def test_positions_whose_taps_read_padding_are_convolutions_of_their_own(
 ) -> None:
     """With infinite filters, too: a product with padding is NaN, at the positions that have it."""
     sizes, filters, dilations, pads, strides, parts = DIVIDED[name]
-    monkeypatch.setattr(convolution_layout, "_WORTH_DIVIDING", 0)
+    monkeypatch.setattr(convolution_layout, "WORTH_DIVIDING", 0)
     rng = np.random.default_rng(6)
     shapes = {"input_tensor": sizes, "filter_tensor": filters, "bias_tensor": (1, filters[0], 1, 1)}
     given = {place: rng.normal(size=shape).astype(data_type) for place, shape in shapes.items()}

@@ -22,7 +22,7 @@ from dmlpy.devices.cpu.float32_copies import Float32CopyPlan
 from dmlpy.devices.cpu.isa import host_processor
 from dmlpy.devices.cpu.jit import Kernel
 from dmlpy.devices.cpu.plans import compiled_plan
-from dmlpy.devices.cpu.quantized import convolution, linear, matrix, plane_tiling, tiling
+from dmlpy.devices.cpu.quantized import convolution, divided_convolution, linear, matrix, plane_tiling, tiling
 from dmlpy.devices.cpu.quantized.plans import with_joined_rows
 from dmlpy.devices.cpu.quantized.products import ByteIsa, Dot, byte_isa_of, host_byte_isa
 from dmlpy.devices.cpu.quantized.tiling import ByteGeometry
@@ -182,7 +182,13 @@ CONVOLUTIONS: dict[str, tuple[Any, ...]] = {
     "planes of very short rows": (2, 4, (11, 7), (3, 3), (2, 2), (1, 1), (1, 1), (1, 1), 2),
     "planes with columns behind the last window": (3, 3, (21, 40), (3, 7), (2, 3), (2, 1), (1, 2), (0, 0), 3),
     "padding alone": (2, 3, (2, 2), (2, 2), (2, 2), (1, 1), (3, 3), (3, 3), 1),
+    "dilations larger than tiles": (9, 7, (14, 13), (3, 3), (1, 1), (12, 11), (12, 11), (12, 11), 1),
+    "dilations with strides": (4, 6, (19, 21), (3, 3), (2, 2), (8, 7), (8, 7), (8, 6), 1),
+    "dilated columns": (3, 5, (6, 20), (1, 3), (1, 3), (1, 9), (0, 9), (0, 9), 1),
+    "dilations beyond the image": (10, 4, (6, 7), (3, 3), (1, 1), (9, 8), (9, 8), (9, 8), 2),
 }
+DIVIDED = {"dilations larger than tiles": 9, "dilations with strides": 9, "dilated columns": 3, "dilations beyond the image": 1}
+"""The convolutions of the taps that reach the image, where each is worth a launch."""
 
 
 def convolution_of(
@@ -225,6 +231,22 @@ def test_convolutions(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
             for threads in (1, 2):
                 found = run_on(threads, convolution, desc, given, monkeypatch, prepared=threads == 1)
                 np.testing.assert_array_equal(found, wanted)
+
+
+@pytest.mark.parametrize("name", DIVIDED)
+def test_convolutions_of_the_taps_that_reach_the_image(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Padding stands for 0, also where filters have zero points; in any layout, with filters packed or not."""
+    monkeypatch.setattr(divided_convolution, "WORTH_DIVIDING", 0)
+    monkeypatch.setattr(tiling, "_TILE_BYTES", 3000)
+    rng = np.random.default_rng(6)
+    for types, output in ((("uint8", "int8"), "uint8"), (("int8", "uint8"), ""), (("int8", "int8"), "int8")):
+        desc, given = convolution_of(name, types, rng, output=output)
+        plan, wanted = compiled_plan(desc), run(desc, given)["output_tensor"]
+        assert isinstance(plan, divided_convolution.DividedConvolutionPlan)
+        assert plan.describe().startswith(f"{DIVIDED[name]} convolution")
+        for threads in (1, 2):
+            np.testing.assert_array_equal(run_on(threads, convolution, desc, given, monkeypatch, prepared=threads == 1), wanted)
+        np.testing.assert_array_equal(run_in_layouts(desc, given, "cpu")["output_tensor"], wanted)
 
 
 @pytest.mark.parametrize("name", [name for name in CONVOLUTIONS if "depthwise" in name or "planes" in name])

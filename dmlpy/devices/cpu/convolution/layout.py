@@ -53,7 +53,7 @@ _Dimension = tuple[int, int, int, slice, int, int, int, int]
 """A phase's attributes in one dimension, in their order."""
 
 
-_WORTH_DIVIDING = 1 << 24
+WORTH_DIVIDING = 1 << 24
 """Multiplications of a convolution that is divided by the taps that reach the image: each part is a launch of its own."""
 _MOST_PACKED = 1 << 26
 """Bytes of the filters of all parts, at most: each part has its own copy of the taps that it needs."""
@@ -68,11 +68,11 @@ def split_into_phases(geometry: Geometry) -> list[Phase]:
     if geometry.backward:
         parts = [_split_dimension(*size) for size in sizes]
     else:
-        divides = geometry.filters > 1 and geometry.multiplications >= _WORTH_DIVIDING
-        parts = [_reaching_parts(*size, spatial, divides=divides) for size, spatial in zip(sizes, geometry.spatial, strict=True)]
+        divides = geometry.filters > 1 and geometry.multiplications >= WORTH_DIVIDING
+        parts = [reaching_parts(*size, spatial, divides=divides) for size, spatial in zip(sizes, geometry.spatial, strict=True)]
         terms = prod(sum(taps for *_, taps, _, _, _ in each) for each in parts)
         if terms * geometry.groups * geometry.filters * geometry.channels * FLOAT_BYTES > _MOST_PACKED:
-            parts = [_reaching_parts(*size, spatial, divides=False) for size, spatial in zip(sizes, geometry.spatial, strict=True)]
+            parts = [reaching_parts(*size, spatial, divides=False) for size, spatial in zip(sizes, geometry.spatial, strict=True)]
     phases: list[Phase] = []
     for dimensions in product(*parts):
         first, steps, out, taps, window, strides, dilations, starts = zip(*dimensions, strict=True)
@@ -80,7 +80,7 @@ def split_into_phases(geometry: Geometry) -> list[Phase]:
     return phases
 
 
-def _reaching_parts(out: int, taps: int, stride: int, dilation: int, start: int, size: int, *, divides: bool) -> list[_Dimension]:
+def reaching_parts(out: int, taps: int, stride: int, dilation: int, start: int, size: int, *, divides: bool) -> list[_Dimension]:
     """The positions of one dimension by the taps that read the input there: one part, unless `divides` and it saves a fifth of the terms.
 
     Only dilated windows are so large that it pays: those of atrous pyramids reach beyond small images.

@@ -55,7 +55,7 @@ class ByteConvolutionPlan(Plan):
         table: the plan of the tables, one or one for each filter, in which results are looked up.
     """
 
-    constants = ("filter_tensor",)
+    constants: tuple[str, ...] = ("filter_tensor",)
 
     def __init__(self, desc: QuantizedConvolvingDesc, table: LookupTablePlan | None = None) -> None:
         self._desc, self._tensors, self._isa, self._table = desc, desc.tensors(), host_byte_isa(), table

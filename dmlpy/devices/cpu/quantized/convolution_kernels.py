@@ -79,9 +79,10 @@ def _gather_quads(p: ByteConvolutionParameters, source: Any, first_row: Any, pad
         own, rows = source + quad * 4 * p.input_channel, min(4, p.channels - quad * 4)
         to, around = target + quad * p.plane, padding & (1 << 8 * rows) - 1  # missing channels add nothing to sums of bytes
         for lower in range(p.stride_y):
-            for right in range(p.stride_x):
+            for number in range(p.subplanes):
+                right = number * p.subplane_step
                 for row in range(p.subplane_rows):
-                    y = (first_row + row) * p.stride_y + lower - p.pad_y
+                    y = (first_row + row + row // p.run_rows * p.left_out_rows) * p.stride_y + lower - p.pad_y
                     if 0 <= y < p.height:
                         # The last row of an image that is divided into rows of positions may be shorter.
                         columns = min(p.width, p.positions - y * p.width) if p.positions != 0 else p.width

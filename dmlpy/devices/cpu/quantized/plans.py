@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from dmlpy.devices.cpu.float32_copies import Float32CopyPlan
     from dmlpy.devices.cpu.pooling.byte_plan import QuantizedAveragePoolingPlan
     from dmlpy.devices.cpu.quantized.convolution import ByteConvolutionPlan
+    from dmlpy.devices.cpu.quantized.divided_convolution import DividedConvolutionPlan
     from dmlpy.devices.cpu.quantized.int4_plan import WidenedPlan
     from dmlpy.devices.cpu.quantized.linear import Element, ElementsPlan
     from dmlpy.devices.cpu.quantized.matrix import ByteProductPlan
@@ -73,14 +74,15 @@ def with_joined_rows(desc: QuantizedProductDesc) -> QuantizedProductDesc:
 
 
 @plan(ConvolutionIntegerDesc, QuantizedLinearConvolutionDesc)
-def byte_convolution_plan(desc: QuantizedConvolvingDesc) -> ByteConvolutionPlan | str:
+def byte_convolution_plan(desc: QuantizedConvolvingDesc) -> ByteConvolutionPlan | DividedConvolutionPlan | str:
     """The plan of a convolution."""
     from dmlpy.devices.cpu.quantized.convolution import ByteConvolutionPlan
+    from dmlpy.devices.cpu.quantized.divided_convolution import divided_plan
     from dmlpy.devices.cpu.quantized.products import MOST_TERMS
 
     if prod(desc.filter_tensor.sizes[1:]) > MOST_TERMS and not isinstance(desc, ConvolutionIntegerDesc):
         return f"a sum of more than {MOST_TERMS} products may not fit in 32 bits"
-    return ByteConvolutionPlan(desc)
+    return divided_plan(desc) or ByteConvolutionPlan(desc)
 
 
 @plan("dmlpy.devices.graphs.lookup_table_desc:LookupConvolutionDesc")
@@ -98,8 +100,9 @@ def lookup_convolution_plan(desc: LookupConvolutionDesc) -> ByteConvolutionPlan 
     table = lookup_plan(lookups)
     if isinstance(table, str):
         return table
-    if isinstance(plain := byte_convolution_plan(convolution), str):
-        return plain
+    plain = byte_convolution_plan(convolution)
+    if not isinstance(plain, ByteConvolutionPlan):
+        return plain if isinstance(plain, str) else "a pass of its own looks results up of several convolutions"
     return (
         ByteConvolutionPlan(convolution, table) if plain.has_registers_left else "a pass of its own is faster: windows take all registers"
     )

@@ -179,7 +179,11 @@ class ByteConvolutionParameters(ByteWindowParameters):
     taps: Count = field("taps of the window")
     positions: Count = field("positions of an image if its last row may be shorter than the others, else 0")
     stride_x: Count = field("columns from a position of the window to the next")
+    subplanes: Count = field("subplanes along rows: as many as the stride, or one for each tap of a row")
+    subplane_step: Count = field("columns from what a subplane begins with to what the next one does")
     subplane_rows: Count = field("rows of a subplane")
+    run_rows: Count = field("rows of a subplane that follow each other in the image")
+    left_out_rows: Count = field("rows of the image between these and those that follow")
     pitch: Count = field("quads from a row of a subplane to the next")
     plane: Bytes = field("from a quad of channels to the next")
     input_tile: Bytes = field("the offset of the input tile in a thread's scratch")
@@ -247,7 +251,7 @@ class ChannelTiling:
         planes = geometry.batch * geometry.groups
         wanted = ceil(tiles_for(threads) / planes)
         one = self._layout(1)
-        row_bytes = self._quads * prod(geometry.strides) * one.pitch * 4
+        row_bytes = self._quads * prod(one.strides) * one.pitch * 4
         rows = _rows_of_tile(geometry, row_bytes, _TILE_BYTES, wanted)
         self._layout_of_tile, self._rows = self._layout(rows), rows
         self._row_splits = ceil(geometry.out[0] / rows)
@@ -260,7 +264,16 @@ class ChannelTiling:
 
     def _layout(self, rows: int) -> InputTileLayout:
         geometry = self._geometry
-        return InputTileLayout(rows, geometry.out[1], geometry.taps, geometry.strides, geometry.dilations)
+        (_, taps), (down, right), (below, aside), width = geometry.taps, geometry.strides, geometry.dilations, geometry.out[1]
+        if self._has_subplanes_of_taps:
+            right, aside = taps, 1
+        return InputTileLayout(rows, width, geometry.taps, (down, right), (below, aside))
+
+    @property
+    def _has_subplanes_of_taps(self) -> bool:
+        """Whether each tap of a row has a subplane: rows with what dilated taps read would have many columns that are no positions."""
+        geometry = self._geometry
+        return 2 * (geometry.taps[1] - 1) * geometry.dilations[1] // geometry.strides[1] >= geometry.out[1] and geometry.dilations[1] > 1
 
     def describe(self) -> str:
         block, vectors = self._isa.block
@@ -293,7 +306,11 @@ class ChannelTiling:
                 "taps": prod(geometry.taps),
                 "positions": geometry.positions,
                 "stride_x": geometry.strides[1],
+                "subplanes": layout.strides[1],
+                "subplane_step": geometry.dilations[1] if self._has_subplanes_of_taps else 1,
                 "subplane_rows": layout.subplane_rows,
+                "run_rows": layout.run_rows,
+                "left_out_rows": layout.left_out_rows,
                 "pitch": layout.pitch,
                 "plane": layout.plane,
                 "offsets": self._offsets,
