@@ -32,6 +32,8 @@ class SizedArray:
         self.example, self.shape, self._compute, self.places = example, tuple(shape), compute, frozenset(places)
         self.numbers: tuple[int, ...] | None = None
         self._last: tuple[Sequence[int], Array] | None = None
+        self._limits: list[tuple[int | None, int]] = []
+        """The columns of indices, or None for all elements, each with the size of the axis."""
 
     @classmethod
     def of(cls, numbers: Iterable[int], shape: Sequence[int], dtype: Any = np.int64) -> Any:
@@ -103,8 +105,24 @@ class SizedArray:
         """
         last = self._last
         if last is None or last[0] is not values:
-            last = self._last = values, self._compute(values)  # several arrays may follow from this one
+            array = self._compute(values)
+            for column, size in self._limits:
+                own = array if column is None else array[..., column]
+                if not are_indices(own, values[size.place] if is_symbolic(size) else size):
+                    raise NoTemplateError
+            last = self._last = values, array  # several arrays may follow from this one
         return last[1]
+
+    def limit_indices(self, size: int, column: int | None = None) -> None:
+        """Has arrays for other numbers refused that are no indices along an axis.
+
+        Args:
+            size: the size of the axis, which may be symbolic.
+            column: the elements that are its indices, along the last dimension; None for all.
+        """
+        self._limits.append((column, size))
+        if is_symbolic(size):
+            self.places |= {size.place}
 
     def fixed(self) -> Array:
         """The array for the example, which then must not change."""
@@ -154,6 +172,11 @@ class SizedBytes(bytes):
 
 def _padded(array: Array) -> bytes:
     return array.tobytes() + bytes(-array.nbytes % 4)
+
+
+def are_indices(array: Array, size: int) -> bool:
+    """Whether all elements are indices along an axis; negative ones count from its end."""
+    return not array.size or bool(-size <= array.min() <= array.max() < size)
 
 
 def example_array(array: Any) -> Array:

@@ -239,8 +239,8 @@ class Sizes(Mapping[str, int]):
             self._votes.add_tensor(tensor)
         first, agree = self._first, True
         if tensor.run is not None:
-            symbol, length = tensor.run[0].symbol or "", tensor.run[1]
-            agree = first.setdefault(symbol, length) == length
+            term, length = tensor.run
+            agree = first.setdefault(str(term), length) == length
         for term, size in zip(terms, sizes, strict=True):
             if (symbol := term.symbol) is None or not 1 <= size <= MAX_SIZE:
                 continue

@@ -202,6 +202,17 @@ def specialize_all() -> None:
         trace.is_specialized = True
 
 
+def refuse_specialized() -> None:
+    """Ends work on a template that would be for the example's sizes alone.
+
+    Raises:
+        NoTemplateError: the active trace is specialized.
+    """
+    trace = _TRACE.get()
+    if trace is not None and trace.is_specialized:
+        raise NoTemplateError
+
+
 def is_symbolic(size: Any) -> TypeGuard[SymbolicSize]:
     """Whether a size is symbolic."""
     return type(size) is SymbolicSize

@@ -29,7 +29,7 @@ from dmlpy.onnx.lowering.symbolic_inference import _FORMULAS
 from dmlpy.validation import checking
 from dmlpy.validation.checking import LATEST
 from tests.support.onnx.models import model
-from tests.support.onnx.open_size_models import CASES, MODELS, ROUNDED_SCALE, ROUNDED_UP, Case
+from tests.support.onnx.open_size_models import CASES, DIMS, MODELS, PLACES, ROUNDED_SCALE, ROUNDED_UP, Case, arithmetic
 from tests.support.onnx.open_sizes import decoder, normal
 from tests.support.tolerance import assert_close
 
@@ -78,6 +78,25 @@ def test_programs_equal_those_that_are_lowered_for_their_sizes(name: str) -> Non
     for a, b in ((21, 33), (22, 35), (90, 47), (31, 29)):
         assert templates.program(inputs(a=a, b=b)) is not None
     assert count["lowered"] == 0 or name in (ROUNDED_UP, ROUNDED_SCALE), "where some sizes differ, templates for ones leave no room for all"
+
+
+@pytest.mark.parametrize("by_tuples", [False, True])
+def test_a_template_refuses_indices_beyond_the_data(by_tuples: bool) -> None:
+    """Positions along one size that index another: they are in range only where that is as large."""
+    nodes = [
+        *DIMS,
+        ("Range", "at0 d0 at1", "positions"),
+        *([("Unsqueeze", "positions second", "rows"), ("Transpose", "x", "turned", {"perm": [1, 0, 2]})] if by_tuples else []),
+        ("GatherND", "turned rows", "y") if by_tuples else ("Gather", "x positions", "y", {"axis": 1}),
+    ]
+    templates, (lower, inputs), count = prepared(arithmetic(nodes, second=[1], **PLACES))
+    for a, b in ((4, 6), (5, 9), (7, 11)):
+        assert is_alike(templates.program(inputs(a=a, b=b)), lower(inputs(a=a, b=b)))
+    count.clear()
+    templates.program(inputs(a=12, b=12))
+    assert not count
+    with pytest.raises(CompileError, match="expected -12 to 11: axis"):
+        templates.program(inputs(a=13, b=12))
 
 
 def test_odd_and_even_sizes_have_templates_of_their_own() -> None:

@@ -10,7 +10,7 @@ from onnx.helper import make_node
 
 from dmlpy.description.bfloat16_numbers import is_float
 from dmlpy.description.enums import FeatureLevel
-from dmlpy.description.symbolic_sizes import are_symbolic
+from dmlpy.description.symbolic_sizes import are_symbolic, refuse_specialized
 from dmlpy.messages.problems import CompileError, DescError, Problem
 from dmlpy.onnx.domains import definitions
 from dmlpy.onnx.domains.host_operators import find_problems as find_host_problems
@@ -204,6 +204,7 @@ class Lowering:
     def lower_nodes(self, nodes: Iterable[NodeProto], scope: Scope, prefix: str, opsets: Mapping[str, int]) -> None:
         """Lowers nodes in execution order, as `lower_graph` does."""
         for index, proto in enumerate(nodes):
+            refuse_specialized()
             name = self.unique_name(prefix + (proto.name or f"{proto.op_type}_{index}"))
             with report_unexpected(f"onnx: {self.model.name}", name, proto):
                 around = sized_constants.example_scope(proto, scope) if are_symbolic() else scope

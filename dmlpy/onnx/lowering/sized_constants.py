@@ -148,7 +148,9 @@ def _elements(node: Node, arrays: Sequence[Array], opsets: Mapping[str, int]) ->
         return _moved(node, _MOVED.get(node.op_type, tuple(range(len(given)))), given, opsets)
     function = _ARITHMETIC.get(node.op_type)
     if function is not None:
-        operands = [item for item in given if item is not None]
+        operands = [item for item, value in zip(given, node.inputs, strict=True) if value is not None]
+        if any(item is None for item in operands):
+            return None  # such as comparisons of positions, which are as many as a size
         result = operands[0] if len(operands) == 1 else function(operands[0], operands[1])
         for item in operands[2:]:
             result = function(result, item)

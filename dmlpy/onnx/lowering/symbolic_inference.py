@@ -6,6 +6,7 @@ depends on the numbers.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 from math import prod
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -15,6 +16,7 @@ from onnx import TensorProto
 from dmlpy.description.sized_arrays import SizedArray
 from dmlpy.description.symbolic_sizes import is_symbolic, slice_indices, specialize_all
 from dmlpy.graphs.views import broadcast_sizes
+from dmlpy.onnx.nodes.node import NotLowered
 from dmlpy.onnx.nodes.resizing import resized
 from dmlpy.onnx.nodes.windows import compute_windows, sliced_window, transposed_sizes
 
@@ -58,7 +60,10 @@ def with_symbolic_sizes(node: Node, found: Sequence[Value | None], stated: Colle
     if not any(value is not None and _depends_on_symbols(value) for value in node.inputs):
         return tuple(found)
     formula = _FORMULAS.get(node.op_type) if not node.domain and node.opset >= _SINCE else None
-    known = [] if formula is None or not all(value is None or value.is_static for value in node.inputs) else [*formula(node)]
+    known: list[tuple[int, ...] | None] = []
+    if formula is not None and all(value is None or value.is_static for value in node.inputs):
+        with suppress(NotLowered):  # it needs elements that are computed while the model runs
+            known = [*formula(node)]
     outputs: list[Value | None] = []
     for index, value in enumerate(found):
         sizes = known[index] if index < len(known) else None

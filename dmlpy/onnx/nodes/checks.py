@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from onnx import TensorProto
 
 from dmlpy.description.coercion import brief
+from dmlpy.description.sized_arrays import are_indices
 from dmlpy.graphs.views import broadcast_sizes
 from dmlpy.messages.naming import listed, plural
 from dmlpy.messages.problems import Problem
@@ -260,8 +261,8 @@ def _check_indices(node: Node) -> Iterator[Problem]:
         return
     axis = node.axis(node.attribute("axis", 0), node.rank(0))
     size = node.sizes(0)[axis]
-    indices = node.value(1).array
-    if indices is not None and indices.size and not -size <= indices.min() <= indices.max() < size:
+    indices = node.known_indices(1, size)
+    if indices is not None and not are_indices(indices, size):
         wrong = int(indices.min() if indices.min() < -size else indices.max())
         yield Problem("onnx.invalid", node.input_label(1), str(wrong), f"{-size} to {size - 1}: axis {axis} of {listed(node.sizes(0))}")
     if node.op_type.startswith("Scatter") and are_known(node, 1) and node.rank(1) == node.rank(0):
@@ -295,14 +296,14 @@ def _check_unpooled(node: Node) -> Iterator[Problem]:
 def _check_tuples(node: Node) -> Iterator[Problem]:
     if not are_known(node, 0, 1) or not node.rank(1):
         return
-    indices, batch = node.value(1).array, node.attribute("batch_dims", 0)
+    batch = node.attribute("batch_dims", 0)
     if node.sizes(1)[:batch] != node.sizes(0)[:batch]:
         expected = f"{listed(node.sizes(0)[:batch])} as first sizes: batch_dims is {batch}, and the data {listed(node.sizes(0))}"
         yield Problem("onnx.invalid", node.input_label(1), listed(node.sizes(1)), expected)
         return
     for at, size in enumerate(node.sizes(0)[batch : batch + node.sizes(1)[-1]]):
-        own = None if indices is None else indices[..., at]
-        if own is not None and own.size and not -size <= own.min() <= own.max() < size:
+        own = node.known_indices(1, size, at)
+        if own is not None and not are_indices(own, size):
             wrong, axis = int(own.min() if own.min() < -size else own.max()), batch + at
             yield Problem("onnx.invalid", node.input_label(1), str(wrong), f"{-size} to {size - 1}: axis {axis} of {listed(node.sizes(0))}")
 

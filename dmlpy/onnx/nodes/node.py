@@ -240,6 +240,20 @@ class Node:
             raise NotLowered([self.unknown_problem(index)])
         return value.array.fixed() if isinstance(value.array, SizedArray) else value.array
 
+    def known_indices(self, index: int, size: int, column: int | None = None) -> Array | None:
+        """The elements of an input that are indices along an axis; None if they are not known. Those for other sizes have to be so, too.
+
+        Args:
+            index: the input.
+            size: the size of the axis.
+            column: the elements along the input's last dimension that are meant; None for all.
+        """
+        array: Array | SizedArray | None = self.value(index).array
+        if isinstance(array, SizedArray):
+            array.limit_indices(size, column)
+            array = array.example
+        return array if array is None or column is None else array[..., column]
+
     def unknown_problem(self, index: int) -> Problem:
         """The problem of an input that is not known before the model runs, and has to be."""
         value = self.value(index)

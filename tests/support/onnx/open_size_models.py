@@ -238,6 +238,32 @@ MODELS: dict[str, Any] = {
         table=normal(70, 6),
         **PLACES,
     ),
+    "rows at positions": lambda: arithmetic(
+        [*DIMS, ("Range", "at0 d1 at1", "positions"), ("Gather", "x positions", "y", {"axis": 1})], **PLACES
+    ),
+    "the last row": lambda: arithmetic([*DIMS, ("Sub", "d1 at1", "last"), ("Gather", "x last", "y", {"axis": 1})], **PLACES),
+    "columns by tuples": lambda: arithmetic(
+        [
+            *DIMS,
+            ("Range", "at0 d0 at1", "positions"),
+            ("Unsqueeze", "positions second", "tuples"),
+            ("GatherND", "x tuples", "y"),
+        ],
+        second=[1],
+        **PLACES,
+    ),
+    "a mask of positions": lambda: arithmetic(
+        [
+            *DIMS,
+            ("Range", "at0 d1 at1", "positions"),
+            ("Less", "positions at2", "early"),
+            ("Cast", "early", "mask", {"to": TensorProto.FLOAT}),
+            ("Unsqueeze", "mask second", "column"),
+            ("Mul", "x column", "y"),
+        ],
+        second=[1],
+        **PLACES,
+    ),
     "the front of a table": lambda: arithmetic(
         [*DIMS, ("Slice", "table first s1 first", "rows"), ("Add", "x rows", "y")], table=normal(120, 6), **PLACES
     ),

@@ -27,9 +27,11 @@ def gather(node: Node) -> Expression:
     """GATHER, or a slice where one index is known; a negative index counts from the end."""
     rank, places = node.rank(0), node.rank(1)
     axis = node.axis(node.attribute("axis", 0), rank)
-    known, size = node.value(1).array, node.sizes(0)[axis]
-    if known is not None and known.size == 1 and -size <= known.item() < size:
-        return _one_of(node, axis, known.item() + size * (known.item() < 0))
+    size = node.sizes(0)[axis]
+    if prod(node.sizes(1)) == 1 and node.value(1).array is not None:
+        (index,) = node.integers(1) or ()
+        if -size <= index < size:
+            return _one_of(node, axis, index + size if index < 0 else index)
     data, indices = node.x(0), node.x(1)
     count = max(4, len(data.sizes), len(indices.sizes), rank - 1 + places)
     aligned = [tensor.with_leading_ones(count) for tensor in (data, indices)]
