@@ -232,10 +232,14 @@ class ConvolutionDesc(ConvolvingDesc, dml="CONVOLUTION"):
     def _transposed(self, symbols: Sizes) -> Sequence[Derived]:
         values: list[Derived] = []
         # ONNX Runtime and WebNN pass DirectML no output_padding, only the sizes that result from it.
-        described = None if any(self.output_padding) else self.described()
+        own = self.described()
+        described = None if any(self.output_padding) else own
         for axis, (value, numbers) in enumerate(self._transposed_sizes(symbols)):
-            if value < 1:
-                raise UnboundSymbolError("out")  # `padding_cuts` reports it
+            if value < 1:  # `padding_cuts` reports it, and the other dimensions are compared
+                if own is None:
+                    raise UnboundSymbolError("out")
+                values.append(own[axis])
+                continue
             if described is not None and 0 < described[axis] - value < self.strides[axis]:
                 values.append(Explained(described[axis], f"held by output_tensor; {numbers}, and up to strides[{axis}] - 1 more"))
                 continue

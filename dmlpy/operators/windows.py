@@ -37,6 +37,16 @@ class Window:
     dilation: int
     stride: int
 
+    def is_sound(self, least_dilation: int) -> bool:
+        """Whether its numbers, as arrays of a desc give them, are within their limits."""
+        numbers = (self.start, self.end, self.length, self.dilation, self.stride)
+        return (
+            min(self.start, self.end) >= 0
+            and min(self.length, self.stride) >= 1
+            and least_dilation <= self.dilation
+            and max(numbers) <= MAX_SIZE
+        )
+
     @property
     def extent(self) -> int:
         """The steps from the window's first element to its last, inclusive."""
@@ -161,6 +171,13 @@ class SlidingDesc(OperatorDesc):
         Raises:
             UnboundSymbolError: sizes are not known, or arrays have a wrong length or values that make no sense.
         """
+        windows = self.sound_windows(symbols, spatial)
+        if None in windows:
+            raise UnboundSymbolError("strides")
+        return tuple(window for window in windows if window is not None)
+
+    def sound_windows(self, symbols: Sizes, spatial: Sequence[int] | None = None) -> tuple[Window | None, ...]:
+        """As `windows`, with None along a dimension where arrays have values that make no sense, which their limits report."""
         count, entries = self.rank - 2, symbols["dimension_count"]
         if any(len(array) != entries for array in self._arrays()):
             raise UnboundSymbolError("strides")
@@ -168,20 +185,25 @@ class SlidingDesc(OperatorDesc):
         dilations: Sequence[int] = getattr(self, "dilations", (1,) * entries)
         rows = (self.start_padding, self.end_padding, dilations, self.strides)
         starts, ends, steps, strides = (row[entries - count :] for row in rows)
-        windows = tuple(map(Window, sizes, starts, ends, self.window_lengths(symbols), steps, strides))
-        for window in windows:
-            if min(window.start, window.end) < 0 or min(window.length, window.stride) < 1 or window.dilation < self.least_dilation:
-                raise UnboundSymbolError("strides")
-            if max(window.start, window.end, window.length, window.dilation, window.stride) > MAX_SIZE:
-                raise UnboundSymbolError("strides")
-        return windows
+        windows = map(Window, sizes, starts, ends, self.window_lengths(symbols), steps, strides)
+        return tuple(window if window.is_sound(self.least_dilation) else None for window in windows)
 
     def positions(self, symbols: Sizes) -> Sequence[Derived]:
-        """The positions along each spatial dimension; raises as `windows`, and where a window does not fit."""
-        windows = self.windows(symbols)
-        if any(window.positions < 1 for window in windows):
-            raise UnboundSymbolError("out")  # `window_fits` reports it
-        return [Explained(window.positions, self.reason(axis, window)) for axis, window in enumerate(windows)]
+        """The positions along each spatial dimension; the described ones where no window fits, which other rules report.
+
+        Raises:
+            UnboundSymbolError: sizes or lengths are not known, or where no window fits no positions are described.
+        """
+        windows, described = self.sound_windows(symbols), self.described()
+        found: list[Derived] = []
+        for axis, window in enumerate(windows):
+            if window is not None and window.positions >= 1:
+                found.append(Explained(window.positions, self.reason(axis, window)))
+            elif described is None:
+                raise UnboundSymbolError("out")
+            else:
+                found.append(described[axis])
+        return found
 
     def described(self) -> list[int] | None:
         """The spatial sizes that the tensor of positions describes; None if it is null or has another dimension count."""
@@ -222,8 +244,8 @@ class SlidingDesc(OperatorDesc):
 
     @rule("the window, spread by its dilations, fits into the padded tensor that it slides over")
     def window_fits(self, symbols: Sizes, level: FeatureLevel) -> Iterable[Violation]:
-        for axis, window in enumerate(self.windows(symbols)):
-            if window.positions >= 1:
+        for axis, window in enumerate(self.sound_windows(symbols)):
+            if window is None or window.positions >= 1:
                 continue
             why = [f"{self.slid_over} with padding is {window.padded} = {window.size} + {window.start} + {window.end} there"]
             if window.dilation > 1:

@@ -71,6 +71,10 @@ BROKEN: list[tuple[dml.ConvolutionDesc, list[tuple[str, str]]]] = [
     (backward(output_padding=(1, 0), output_tensor=tensor(2, 64, 27, 29)), [("size.equal", "output_tensor.sizes[2]")]),
     (backward(start_padding=(28, 1)), [("padding_cuts", "start_padding[0]")]),
     (backward(end_padding=(1, 30)), [("padding_cuts", "end_padding[1]")]),
+    (
+        backward(start_padding=(28, 1), output_tensor=tensor(2, 64, 27, 40)),
+        [("size.equal", "output_tensor.sizes[3]"), ("padding_cuts", "start_padding[0]")],
+    ),
     (backward(output_padding=(0, -1)), [("attribute.range", "output_padding[1]")]),
     (line(filter_tensor=tensor(8, 32, 15)), [("window_fits", "filter_tensor.sizes[2]")]),
 ]

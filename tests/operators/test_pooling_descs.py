@@ -213,6 +213,21 @@ def test_each_wrong_member_is_blamed() -> None:
     assert not wrong, "\n".join(f"{desc}\nexpected {expected}, found {found}" for desc, expected, found in wrong)
 
 
+# the members of the first spatial dimension that are wrong, and the place that is blamed for it
+UNFIT: list[tuple[dict[str, Any], str]] = [({"window_size": (40, 3)}, "window_size[0]"), ({"strides": (0, 2)}, "strides[0]")]
+
+
+@pytest.mark.parametrize(("members", "place"), UNFIT, ids=[place for _, place in UNFIT])
+@pytest.mark.parametrize("kind", WINDOWED)
+def test_one_dimension_without_windows_hides_no_wrong_size_of_another(kind: Any, members: dict[str, Any], place: str) -> None:
+    good = pooling(kind)
+    wrong = good.replace(output_tensor=tensor(1, 8, 13, 11), **members)
+    assert {problem.path for problem in dml.check(wrong)} >= {place, "output_tensor.sizes[3]"}
+    assert {problem.path for problem in dml.check(good.replace(**members))} == {place}
+    rounded = pooling(kind, 1, 8, 28, 28, end_padding=(0, 1)).replace(end_padding=(0, 0), **members)
+    assert {problem.path for problem in dml.check(rounded)} == {place}, "the other dimension is rounded up"
+
+
 def test_levels() -> None:
     assert codes(unpooling(), "2_0") == []
     assert ("level.operator", "") in codes(unpooling(), "1_0")

@@ -34,16 +34,19 @@ class PoolingDesc(SlidingDesc):
 
     def positions(self, symbols: Sizes) -> Sequence[Derived]:
         """The described positions if they round up, with or without windows that begin after the last element; else rounded down."""
-        rounded_down, windows = super().positions(symbols), self.windows(symbols)
+        rounded_down, windows = super().positions(symbols), self.sound_windows(symbols)
         described = self.described()
-        if described is None or all(size == window.positions for size, window in zip(described, windows, strict=True)):
+        if described is None:
             return rounded_down
-        rounded_up = [(window.rounded_up, window.rounded_up_within) for window in windows]
-        if any(size not in sizes for size, sizes in zip(described, rounded_up, strict=True)):
+        fitting = [(size, window) for size, window in zip(described, windows, strict=True) if window is not None and window.positions >= 1]
+        is_down = all(size == window.positions for size, window in fitting)
+        if is_down or any(size not in (window.rounded_up, window.rounded_up_within) for size, window in fitting):
             return rounded_down
         up, dropped = f"rounded up as {self.positioned} has it", "without the window that begins after the last element"
         return [
             Explained(size, f"{self.reason(axis, window, '/')}, {up if size == window.rounded_up else f'{up}, {dropped}'}")
+            if window is not None and window.positions >= 1
+            else size
             for axis, (size, window) in enumerate(zip(described, windows, strict=True))
         ]
 
