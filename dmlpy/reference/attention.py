@@ -2,12 +2,14 @@
 
 Sizes as in `dmlpy.operators.attention`: B batch entries, S queries, L new and P earlier keys, T keys in all.
 
-A key that a query does not see has the weight 0, and 0 times an infinite value is NaN. A device may leave out keys that no query sees: then
-such a value does not show.
+A query leaves out the keys beyond those that lengths let it see, and those that a filter value of minus infinity filters out, if any other
+key is left: whatever they and their values hold, an infinity or NaN, does not show. A finite filter value is added to a score, and of a
+weight that is 0 for it the product with an infinite value is NaN.
 """
 
 from __future__ import annotations
 
+from math import log
 from typing import Any
 
 import numpy as np
@@ -16,6 +18,8 @@ from dmlpy.description.enums import MultiheadAttentionMaskType
 from dmlpy.operators.attention import MultiheadAttention1Desc, MultiheadAttentionDesc
 from dmlpy.reference.activation import softmax
 from dmlpy.reference.registry import Array, Inputs, defines
+
+_LOG2_E = 1.0 / log(2.0)
 
 
 def _parts(desc: Any, inputs: Inputs) -> tuple[Array, Array | None, Array | None]:
@@ -98,17 +102,52 @@ def _addends(filtered: Array, absent: Array | None, filter_value: Any) -> Array:
 def mask_addends(desc: Any, mask: Array) -> Array:
     """The numbers that a mask adds to scores, float32, as an array that broadcasts to [B, heads, S, T]; without lengths of the past."""
     filtered = _filtered(desc, mask, desc.output_tensor.sizes[-3], desc.key_lengths[2])
-    return _addends(filtered, None, np.float32(desc.mask_filter_value))
+    with np.errstate(invalid="ignore"):  # infinities that are equal
+        return _addends(filtered, None, np.float32(-np.inf if _excludes(desc.mask_filter_value) else desc.mask_filter_value))
+
+
+def _excludes(filter_value: float) -> bool:
+    """Whether a filter value counts as minus infinity: exponents of powers of 2, as devices compute them, are."""
+    return filter_value * _LOG2_E < -float(np.finfo(np.float32).max)
+
+
+def leaves_keys_out(desc: Any) -> bool:
+    """Whether a query may leave out keys that others see, or that are in a tensor."""
+    return getattr(desc, "past_sequence_lengths_tensor", None) is not None or (
+        desc.mask_tensor is not None and _excludes(desc.mask_filter_value)
+    )
+
+
+def _left_out(filtered: Array | None, absent: Array | None, filter_value: float) -> Array | None:
+    """The keys that a query leaves out, as an array that broadcasts to [B, heads, S, T]; None if it takes all."""
+    if filtered is None or not _excludes(filter_value):
+        return absent
+    gone = filtered if absent is None else filtered | absent
+    only = gone.all(axis=-1, keepdims=True)  # all keys that are not absent are filtered alike, then
+    return np.where(only, False if absent is None else absent, gone)
 
 
 def _weights(scores: Array, filtered: Array | None, absent: Array | None, filter_value: float) -> Array:
-    """The softmax of scores over those keys that are not absent; 0 for all keys where all are."""
+    """The softmax of scores over those keys that are not left out; 0 for all keys where all are absent."""
     if filtered is not None:
         scores = scores + _addends(filtered, absent, scores.dtype.type(filter_value))
-    if absent is None:
+    left_out = _left_out(filtered, absent, filter_value)
+    if left_out is None:
         return softmax(scores, (-1,))
-    weights = softmax(np.where(absent, scores.dtype.type(-np.inf), scores), (-1,))
-    return np.where(absent.all(axis=-1, keepdims=True), scores.dtype.type(0), weights)
+    weights = softmax(np.where(left_out, scores.dtype.type(-np.inf), scores), (-1,))
+    return weights if absent is None else np.where(absent.all(axis=-1, keepdims=True), scores.dtype.type(0), weights)
+
+
+def _sums(weights: Array, value: Array, left_out: Array | None) -> Array:
+    """The weighted sums of values [B, groups, 1, T, E], weights being [B, groups, heads of each, S, T]."""
+    if left_out is None or np.isfinite(value).all():
+        return np.asarray(weights @ value)
+    sums = np.empty((*weights.shape[:-1], value.shape[-1]), weights.dtype)
+    gone = np.broadcast_to(left_out, (weights.shape[0], weights.shape[1] * weights.shape[2], *weights.shape[3:])).reshape(weights.shape)
+    for at in np.ndindex(*weights.shape[:-1]):
+        taken = ~gone[at]
+        sums[at] = weights[at][taken] @ value[at[0], at[1], 0][taken]
+    return sums
 
 
 @defines(MultiheadAttentionDesc, MultiheadAttention1Desc)
@@ -136,6 +175,7 @@ def _attention(desc: Any, inputs: Inputs) -> dict[str, Array]:
     mask = inputs["mask_tensor"]
     filtered = None if mask is None else _filtered(desc, mask, batch_size, keys)
     weights = _weights(scores, filtered, absent, desc.mask_filter_value).reshape(batch_size, groups, heads // groups, length, keys)
-    output = (weights @ value[:, :, np.newaxis]).reshape(batch_size, heads, length, value.shape[-1])
+    left_out = _left_out(filtered, absent, desc.mask_filter_value)
+    output = _sums(weights, value[:, :, np.newaxis], left_out).reshape(batch_size, heads, length, value.shape[-1])
     results = {"output_tensor": output.swapaxes(1, 2), "output_present_key_tensor": key, "output_present_value_tensor": value}
     return {name: array.reshape(getattr(desc, name).sizes) for name, array in results.items() if getattr(desc, name) is not None}

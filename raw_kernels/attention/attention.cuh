@@ -37,6 +37,9 @@ struct Limit {
     __device__ int at(int batch) const { return data[batch * stride]; }
 };
 
+inline constexpr float log2_e = 1.44269504088896340736f;
+inline constexpr unsigned infinity_bits = 0x7f800000u;
+
 template <class T>
 struct AttentionParameters {
     Source<T> query;                   // all new: [B, S, H, D]
@@ -54,7 +57,8 @@ struct AttentionParameters {
     float* part_states;                // [result parts, B, G, rows, 4]: `State`
     long long all_rows;                // B G rows
     long long tiles;                   // the work of blocks: of queries and values' elements, or of rows and parts
-    long long present_rows;            // B G total
+    long long present_rows;            // B G total; 0 if none are kept
+    long long mended_rows;             // B H S where rows leave keys out, else 0
     int query_tiles;                   // of the queries of a head, or of rows
     int value_tiles;
     int parts;                         // among which the tiles of keys are divided
@@ -83,6 +87,9 @@ struct AttentionParameters {
 
     __device__ bool masks() const { return mask.data != nullptr || ends.data != nullptr; }
 
+    /// Whether keys that the mask filters out have no weight, if any other key has one for the row: what they hold does not matter then.
+    __device__ bool excludes() const { return masks() && filter_value * log2_e == -machine::float_of_bits(infinity_bits); }
+
     __device__ bool filters(int batch, int head, int query, int place) const {
         if (mask.data != nullptr) {
             return mask.at(batch, head, query, place) == 0;
@@ -98,9 +105,6 @@ struct State {
     float sum;       // of the powers, relative to `most`
     float earlier;   // that of the powers of earlier keys, to which no bias belongs
 };
-
-inline constexpr float log2_e = 1.44269504088896340736f;
-inline constexpr unsigned infinity_bits = 0x7f800000u;
 
 /// The state before the first key.
 __device__ __forceinline__ State no_keys() {
@@ -187,7 +191,7 @@ __device__ __forceinline__ RowsAndKeys rows_and_keys(AttentionParameters<T> cons
     work.seen = parameters.seen(last_row / parameters.group_heads, work.valid);
     work.past_tiles = (work.valid + keys - 1) / keys;
     int first = 0, end = work.past_tiles + (work.seen - work.valid + keys - 1) / keys;
-    if (parameters.ends.data != nullptr && parameters.filter_value * log2_e == -machine::float_of_bits(infinity_bits)) {
+    if (parameters.ends.data != nullptr && parameters.excludes()) {
         // What the mask filters out has no weight, if any other key has one for each row.
         int const begin = parameters.starts.data == nullptr ? 0 : max(0, parameters.starts.at(work.batch));
         int const stop = min(parameters.ends.at(work.batch), parameters.seen(work.first_row / parameters.group_heads, work.valid));

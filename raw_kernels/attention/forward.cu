@@ -2,7 +2,8 @@
 //
 //   y = softmax(scale Q K^T + position bias + filter value where the mask filters) V      for each head
 //
-// `attend` computes y; the scores never leave the chip. `keep` writes the present keys and values. T is the type of data, arithmetic is
+// `attend` computes y; the scores never leave the chip. `finish` writes the present keys and values, and computes rows anew that became NaN
+// by keys that they leave out: those beyond what a query sees, and those filtered out by a value of minus infinity. T is the type of data, arithmetic is
 // float. Sizes: B batch entries, S queries of H heads, keys and values of G heads, P of them earlier and L new, D elements of a head of
 // queries and keys, E of values. In a batch entry `valid` of the P earlier ones are used, followed by the new ones.
 //
@@ -274,9 +275,115 @@ __device__ __forceinline__ void keep_row(Source<T> const& source, Strided<T> con
     }
 }
 
-/// Warps own rows of the present tensors, keys and values as requested; the grid is one-dimensional, of any size.
+/// The keys that count for a query, and what their scores are: slow, for few rows. All lanes of a warp have the same one.
 template <class T>
-__global__ void keep(const __grid_constant__ AttentionParameters<T> parameters) {
+class CountedKeys {
+  public:
+    __device__ __forceinline__ CountedKeys(AttentionParameters<T> const& parameters, int batch, int head, int query)
+        : parameters_(parameters), batch_(batch), head_(head), query_(query), valid_(parameters.valid(batch)),
+          seen_(parameters.seen(query, valid_)), offset_(-infinity()) {
+        auto const larger = [](float a, float b) { return fmaxf(a, b); };
+        for (int place = lane(); parameters.masks() && place < seen_; place += warp) {
+            offset_ = fmaxf(offset_, parameters.filters(batch, head, query, place) ? parameters.filter_value : 0.0f);
+        }
+        offset_ = over_lanes<warp>(offset_, larger);
+        excludes_ = parameters.excludes() && offset_ == 0.0f;
+        most_ = -infinity();
+        for (int place = 0; place < seen_; ++place) {
+            most_ = counts(place) ? fmaxf(most_, score(place)) : most_;
+        }
+        sum_ = 0.0f;
+        for (int place = 0; place < seen_; ++place) {
+            sum_ += counts(place) ? weight(place) : 0.0f;
+        }
+    }
+
+    /// A sum of values, divided by that of the weights.
+    __device__ __forceinline__ float result(int column) const {
+        int const group = head_ / parameters_.group_heads;
+        float total = 0.0f;
+        for (int place = 0; place < seen_; ++place) {
+            if (counts(place)) {
+                float const own = weight(place);
+                total += column < parameters_.value.size ? own * parameters_.value.at(batch_, group, place, valid_, column) : 0.0f;
+            }
+        }
+        return seen_ == 0 ? 0.0f : total / sum_;
+    }
+
+    __device__ __forceinline__ static int lane() { return static_cast<int>(threadIdx.x) % warp; }
+
+  private:
+    __device__ __forceinline__ static float infinity() { return machine::float_of_bits(infinity_bits); }
+
+    __device__ __forceinline__ bool counts(int place) const {
+        return !excludes_ || !parameters_.filters(batch_, head_, query_, place);
+    }
+
+    __device__ __forceinline__ float score(int place) const {
+        int const group = head_ / parameters_.group_heads;
+        float sum = 0.0f;
+        for (int element = lane(); element < parameters_.key.size; element += warp) {
+            float const query = parameters_.query.at(batch_, head_, query_, 0, element);
+            sum += query * parameters_.key.at(batch_, group, place, valid_, element);
+        }
+        sum = parameters_.scale * over_lanes<warp>(sum, [](float a, float b) { return a + b; });
+        if (parameters_.position_bias.data != nullptr) {
+            sum += machine::to_float(parameters_.position_bias.at(batch_, head_, query_, place));
+        }
+        if (parameters_.masks()) {
+            sum += distance(parameters_.filters(batch_, head_, query_, place) ? parameters_.filter_value : 0.0f, offset_);
+        }
+        return sum;
+    }
+
+    __device__ __forceinline__ float weight(int place) const { return expf(score(place) - origin_of(most_)); }
+
+    AttentionParameters<T> const& parameters_;
+    int batch_;
+    int head_;
+    int query_;
+    int valid_;
+    int seen_;
+    float offset_;    // the most that the mask adds to a score
+    bool excludes_;
+    float most_;      // score
+    float sum_;       // of the weights
+};
+
+/// Computes the elements of a row of the output anew that are NaN.
+template <class T>
+__device__ __forceinline__ void mend_row(AttentionParameters<T> const& parameters, int batch, int head, int query) {
+    int const lane = CountedKeys<T>::lane();
+    auto const is_nan = [&](int column) {
+        float const value = column < parameters.value.size ? machine::to_float(parameters.output.at(batch, query, head, column)) : 0.0f;
+        return value != value;
+    };
+    float any = 0.0f;
+    for (int column = lane; column < parameters.value.size; column += warp) {
+        any = is_nan(column) ? 1.0f : any;
+    }
+    if (over_lanes<warp>(any, [](float a, float b) { return fmaxf(a, b); }) == 0.0f) {
+        return;
+    }
+    CountedKeys<T> const keys(parameters, batch, head, query);
+    for (int first = 0; first < parameters.value.size; first += warp) {
+        float const result = keys.result(first + lane);
+        if (is_nan(first + lane)) {
+            parameters.output.at(batch, query, head, first + lane) = machine::from_float<T>(result);
+        }
+    }
+}
+
+/// Warps own rows of the present tensors, keys and values as requested, and of the output; the grid is one-dimensional, of any size.
+template <class T>
+__global__ void finish(const __grid_constant__ AttentionParameters<T> parameters) {
+#pragma unroll 1
+    for (long long row = first_element() / warp; row < parameters.mended_rows; row += element_stride() / warp) {
+        long long const of_batch = static_cast<long long>(parameters.heads) * parameters.queries;
+        int const batch = static_cast<int>(row / of_batch), rest = static_cast<int>(row % of_batch);
+        mend_row(parameters, batch, rest / parameters.queries, rest % parameters.queries);
+    }
 #pragma unroll 1
     for (long long row = first_element() / warp; row < parameters.present_rows; row += element_stride() / warp) {
         long long const head = row / parameters.total;

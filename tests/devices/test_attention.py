@@ -78,6 +78,50 @@ def test_ends_and_starts_of_any_size(every_device: dml.Device, lengths: tuple[in
         compare(desc, arrays(desc, rng) | {"mask_tensor": np.array(mask, np.int32)}, f"{mask_type} {lengths}", every_device)
 
 
+@pytest.mark.parametrize("filter_value", [-np.inf, float(np.finfo(np.float32).min)])
+@pytest.mark.parametrize("mask_type", ["BOOLEAN", "KEY_SEQUENCE_LENGTH", "KEY_SEQUENCE_END_START"])
+def test_keys_that_are_filtered_out_leave_no_trace(every_device: dml.Device, mask_type: str, filter_value: float) -> None:
+    """By minus infinity: infinities and NaN in them and in their values do not show, and the lowest number counts as that."""
+    rng, keys = np.random.default_rng(36), 70
+    for value_size, data_type in ((4, "FLOAT32"), (4, "FLOAT16"), (130, "FLOAT32")):
+        sizes = {"query": (2, 3, 8), "key": (2, keys, 8), "value": (2, keys, 2 * value_size), "output": (2, 3, 2 * value_size)}
+        members: dict[str, Any] = {f"{name}_tensor": tensor(*own, data_type=data_type) for name, own in sizes.items()}
+        taken = np.zeros((2, keys), np.bool_)
+        taken[0, 2:66], taken[1, 1:3] = True, True
+        ends, starts = np.array([[66, 3]], np.int32), np.array([[2, 1]], np.int32)
+        if mask_type == "KEY_SEQUENCE_LENGTH":
+            taken[0, :2], taken[1, :1] = True, True
+        masks = {
+            "BOOLEAN": taken[:, None, None].astype(np.int32),
+            "KEY_SEQUENCE_LENGTH": ends,
+            "KEY_SEQUENCE_END_START": np.concatenate([ends, starts]),
+        }
+        members |= {"mask_tensor": tensor(*masks[mask_type].shape, data_type="INT32"), "mask_type": mask_type}
+        desc = dml.MultiheadAttentionDesc(**members, scale=0.7, mask_filter_value=filter_value, head_count=2)
+        given = arrays(desc, rng) | {"mask_tensor": masks[mask_type]}
+        clean = by_definition(desc, given)["output_tensor"]
+        for name in ("key_tensor", "value_tensor"):
+            given[name][~taken] = rng.choice(np.array([np.inf, -np.inf, np.nan], given[name].dtype), given[name][~taken].shape)
+        assert_close(by_definition(desc, given)["output_tensor"], clean, np.float64, what="the definition")
+        assert_close(run(desc, given, every_device)["output_tensor"], clean, given["key_tensor"].dtype, terms=64)
+
+
+def test_keys_that_no_length_lets_see_leave_no_trace(every_device: dml.Device) -> None:
+    """Earlier keys beyond the valid ones, and new ones after a query's own."""
+    rng, sizes = np.random.default_rng(36), {"queries": 3, "new": 3, "past": 6, "present": 9}
+    desc = with_lengths(sizes, "INT32")
+    given = arrays(desc, rng) | {"past_sequence_lengths_tensor": np.array([4, 0], np.int32)}
+    clean = by_definition(desc, given)
+    for name in ("past_key_tensor", "past_value_tensor"):
+        given[name][0, :, 4:], given[name][1] = np.nan, np.inf
+    assert_close(by_definition(desc, given)["output_tensor"], clean["output_tensor"], np.float64, what="the definition")
+    for name in ("key_tensor", "value_tensor"):
+        given[name][:, 2] = np.nan
+    found = run(desc, given, every_device)["output_tensor"]
+    assert_close(found[:, :2], clean["output_tensor"][:, :2], np.float32, terms=16)
+    assert np.isnan(found[:, 2]).all(), "the last query sees the last key"
+
+
 @pytest.mark.parametrize(("sizes", "lengths"), LENGTHS)
 def test_lengths_of_the_past(any_device: dml.Device, sizes: dict[str, Any], lengths: tuple[int, int]) -> None:
     rng = np.random.default_rng(36)
@@ -245,7 +289,7 @@ def test_the_sanitizers_find_nothing(sanitizers: str, data_type: str, sizes: dic
     require("g++")
     desc = with_lengths(sizes, data_type)
     given = arrays(desc, np.random.default_rng(42)) | {"past_sequence_lengths_tensor": np.array([sizes["past"], 1], data_type.lower())}
-    runtime = EmulatedRuntime(sanitize=sanitizers, sanitized=("attend_", "combine<", "keep<"))
+    runtime = EmulatedRuntime(sanitize=sanitizers, sanitized=("attend_", "combine<", "finish<"))
     found = run(desc, given, CudaDevice(runtime))
     for name, wanted in by_definition(desc, given).items():
         assert_close(found[name], wanted, found[name].dtype, terms=80, what=name)
@@ -263,7 +307,7 @@ def test_what_cuda_reports_about_its_work(cuda_device: dml.Device) -> None:
     assert dml.compile(with_lengths(sizes, "INT32"), cuda_device).binding_properties.temporary_resource_size == 0
     floating = dml.compile(with_lengths(sizes, "FLOAT32"), cuda_device)
     assert floating.binding_properties.temporary_resource_size == 256
-    assert floating.plan.endswith("attend_floats<128, true, false>, keep<float>")
+    assert floating.plan.endswith("attend_floats<128, true, false>, finish<float>")
 
 
 def test_more_keys_than_kernels_count_are_refused(cuda_device: dml.Device) -> None:

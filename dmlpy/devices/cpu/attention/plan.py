@@ -16,7 +16,8 @@ from dmlpy.devices.cpu.plans import best_plan
 from dmlpy.devices.plan import Launch, Layout, Plan, PlanWithoutConstants, Pointers, arrays_of, in_order
 from dmlpy.operators.activation import ActivationSoftmax1Desc
 from dmlpy.operators.matrix import GEMMDesc
-from dmlpy.reference.attention import mask_addends
+from dmlpy.reference.attention import leaves_keys_out, mask_addends
+from dmlpy.reference.registry import definition
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -277,7 +278,29 @@ class AttentionPlan(PlanWithoutConstants):
         work = [step.bind(memories, scratch) for step in (*self._before, *self._chunks, *self._behind)]
         if self._bias is not None and self._bias.place == "bias":
             work.insert(0, self._bias_launch(self._bias, memories))
+        if leaves_keys_out(self._desc):
+            work.append(self._mending_launch(tensors))
         return in_order(work)
+
+    def _mending_launch(self, pointers: Pointers) -> Launch:
+        """Computes results anew by the definition that are NaN: products with what keys hold that a query leaves out."""
+        arrays = arrays_of(self._tensors, {name: pointers[name] for name in self._tensors})
+        output, function = arrays["output_tensor"], definition(type(self._desc))
+        assert function is not None
+
+        def launch(stream: int) -> None:
+            is_nan = np.isnan(output)
+            if is_nan.any():
+                with np.errstate(all="ignore"):
+                    inputs = {field.name: arrays.get(field.name) for field in self._desc.inputs()}
+                    wide = {
+                        name: array if array is None or array.dtype.kind != "f" else array.astype(_FLOAT32)
+                        for name, array in inputs.items()
+                    }
+                    results: Any = function(self._desc, wide)
+                    np.copyto(output, results["output_tensor"], casting="same_kind", where=is_nan)
+
+        return launch
 
     def _bias_launch(self, bias: Operand, memories: Pointers) -> Launch:
         """Writes what is added to the scores, by NumPy: it is as large as the scores only if mask or bias are."""

@@ -37,7 +37,7 @@ PARAMETERS = struct(
     *((name, _LIMIT) for name in ("ends", "starts", "past_lengths")),
     *((name, STRIDED) for name in ("output", "present_key", "present_value")),
     *((name, np.uint64) for name in ("part_results", "part_states")),
-    *((name, np.int64) for name in ("all_rows", "tiles", "present_rows")),
+    *((name, np.int64) for name in ("all_rows", "tiles", "present_rows", "mended_rows")),
     *((name, np.int32) for name in (*_COUNTS, "queries", "most_valid", "fresh", "total")),
     ("scale", np.float32),
     ("filter_value", np.float32),
@@ -102,10 +102,10 @@ def combine_kernel(data_type: np.dtype[Any]) -> Kernel:
     return Kernel(COMBINE_FILE, f"combine<{scalar}>", PARAMETERS, f"AttentionParameters<{scalar}>")
 
 
-def keep_kernel(data_type: np.dtype[Any]) -> Kernel:
-    """The kernel that writes present keys and values."""
+def finish_kernel(data_type: np.dtype[Any]) -> Kernel:
+    """The kernel that writes present keys and values, and computes rows anew that became NaN by what they leave out."""
     scalar = scalar_type(data_type)
-    return Kernel(FILE, f"keep<{scalar}>", PARAMETERS, f"AttentionParameters<{scalar}>")
+    return Kernel(FILE, f"finish<{scalar}>", PARAMETERS, f"AttentionParameters<{scalar}>")
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,8 @@
 """MULTIHEAD_ATTENTION and MULTIHEAD_ATTENTION1 over the kernels of raw_kernels/attention/.
 
 `attend_halves` or `attend_floats`, or `attend` for large heads, computes the output from the tensors in place, including stacked ones.
-Where blocks have parts of the keys, they write partial results, which `combine` merges. `keep` writes the present keys and values. The
+Where blocks have parts of the keys, they write partial results, which `combine` merges. `finish` writes the present keys and values, and
+computes rows anew that keys have made NaN which these rows leave out. The
 scratch holds past sequence lengths converted to the kernels' type, and partial results.
 """
 
@@ -22,7 +23,7 @@ from dmlpy.devices.cuda.attention.division import (
     Division,
     Work,
     combine_kernel,
-    keep_kernel,
+    finish_kernel,
 )
 from dmlpy.devices.cuda.common.element_engine import Elementwise, View
 from dmlpy.devices.cuda.common.tile_products import WIDE_BYTES, multiplication
@@ -34,6 +35,7 @@ from dmlpy.devices.flops import flops_of
 from dmlpy.devices.plan import Launch, PlanWithoutConstants, Pointers, in_order
 from dmlpy.messages.naming import plural
 from dmlpy.messages.problems import DeviceError
+from dmlpy.reference.attention import leaves_keys_out
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -96,6 +98,7 @@ class AttentionPlan(PlanWithoutConstants, TunablePlan):
         self._divisions = {plain: divisions[min(variant or 0, len(divisions) - 1)] for plain, divisions in ranked.items()}
         """The division of plain attention, where tensors lie as it needs, and the one for all addresses."""
         self._parts = [division.parts for division in next(iter(ranked.values()))] if variant is None else []
+        self._leaves_out = leaves_keys_out(desc)
         self._keeps = desc.output_present_key_tensor is not None or desc.output_present_value_tensor is not None
         self._conversion = self._converted_lengths()
         self._lengths_size = 0 if self._conversion is None else _aligned(self._batch * 4)
@@ -140,7 +143,7 @@ class AttentionPlan(PlanWithoutConstants, TunablePlan):
         """All kernels that it is expected to launch."""
         conversion = [] if self._conversion is None else [self._conversion.kernel()]
         combined = [combine_kernel(self._type)] if self._division.result_parts else []
-        kept = [keep_kernel(self._type)] if self._keeps else []
+        kept = [finish_kernel(self._type)] if self._keeps or self._leaves_out else []
         return [*conversion, self._division.kernel, *combined, *kept]
 
     def _is_plain(self, tensors: Pointers) -> bool:
@@ -217,15 +220,17 @@ class AttentionPlan(PlanWithoutConstants, TunablePlan):
         launches.append(self._library.launch(division.kernel, (blocks,), division.threads, argument, division.shared_bytes))
         if division.result_parts:
             launches.append(self._library.launch_elements(combine_kernel(self._type), self._all_rows * _WARP, argument))
-        if self._keeps:
-            launches.append(self._library.launch_elements(keep_kernel(self._type), argument["present_rows"].item() * _WARP, argument))
+        if self._keeps or self._leaves_out:
+            rows = max(argument["present_rows"].item(), argument["mended_rows"].item())
+            launches.append(self._library.launch_elements(finish_kernel(self._type), rows * _WARP, argument))
         return in_order(launches)
 
     def _fill_counts(self, argument: Any, division: Division) -> None:
         argument["tiles"], argument["query_tiles"], argument["value_tiles"] = division.tiles, division.query_tiles, division.value_tiles
         argument["parts"], argument["result_parts"] = division.parts, division.result_parts
         argument["all_rows"], argument["rows"], argument["group_heads"] = self._all_rows, self._rows, self._group_heads
-        argument["present_rows"] = self._batch * self._groups * self._total
+        argument["present_rows"] = self._batch * self._groups * self._total if self._keeps else 0
+        argument["mended_rows"] = self._batch * self._heads * self._queries if self._leaves_out else 0
         argument["heads"], argument["groups"], argument["queries"] = self._heads, self._groups, self._queries
         argument["most_valid"], argument["fresh"], argument["total"] = min(self._past, self._total - self._fresh), self._fresh, self._total
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from dmlpy.devices.cuda.attention.division import SIZES, attend_kernel, combine_kernel, keep_kernel, parts_kernel
+from dmlpy.devices.cuda.attention.division import SIZES, attend_kernel, combine_kernel, finish_kernel, parts_kernel
 from dmlpy.devices.cuda.kernels import Kernel
 
 
@@ -14,7 +14,7 @@ def attention_instances() -> Iterator[Kernel]:
     """All of them but those of bfloat16, which differ from those of float16 in the instructions that multiply and convert."""
     for name in ("float32", "float16"):
         data_type = np.dtype(name)
-        yield keep_kernel(data_type)
+        yield finish_kernel(data_type)
         yield combine_kernel(data_type)
         yield attend_kernel(data_type)
         for (itemsize, few, plain), sizes in SIZES.items():
