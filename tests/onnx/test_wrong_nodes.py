@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -12,48 +11,9 @@ from onnx.helper import make_attribute, make_node
 
 import dmlpy as dml
 from dmlpy import onnx
-from tests.support.onnx.hidden_sizes import WAYS, array_type
-from tests.support.onnx.models import model
-
-Array = np.ndarray[Any, Any]
-RNG = np.random.default_rng(7)
-
-
-def normal(*sizes: int) -> Array:
-    return RNG.standard_normal(sizes).astype(np.float32)
-
-
-def integers(*values: Any) -> Array:
-    return np.asarray(values, np.int64)
-
-
-def ones(count: int) -> Array:
-    return np.ones(count, np.float32)
-
-
-@dataclass(frozen=True)
-class Row:
-    """A wrong node.
-
-    Attributes:
-        operator: its operator.
-        given: its inputs in order; None for one that is left out.
-        texts: texts of the refusal: the input or attribute, and sizes.
-        attributes: its attributes.
-        opset: the version of ONNX.
-        outputs: the number of its outputs.
-        held: the inputs that the model holds: of those that come when it runs, elements are not looked at.
-        domain: the operator's domain.
-    """
-
-    operator: str
-    given: tuple[Array | None, ...]
-    texts: tuple[str, ...]
-    attributes: dict[str, Any] = field(default_factory=dict)
-    opset: int = 21
-    outputs: int = 1
-    held: tuple[int, ...] = ()
-    domain: str = ""
+from tests.support.onnx.hidden_sizes import WAYS
+from tests.support.onnx.models import Array, model
+from tests.support.onnx.wrong_nodes import Row, built, integers, normal, ones
 
 
 def recurrent(
@@ -465,22 +425,76 @@ ROWS = {
             ("DFT", "inverse", (normal(1, 4, 2),), {}, 21),
         )
     },
+    "indices of other elements": Row(
+        "MaxUnpool",
+        (normal(1, 1, 2, 2), np.ones((1, 1, 4), np.int64)),
+        ("input 1 'I' is [1, 1, 4], expected [1, 1, 2, 2]",),
+        {"kernel_shape": [2, 2]},
+    ),
+    "fewer updates than indices": Row(
+        "ScatterElements", (normal(3, 3), np.ones((2, 3), np.int64), normal(1, 3)), ("'updates' is [1, 3], expected [2, 3]: an update",)
+    ),
+    "indices of three dimensions": Row("ScatterND", (normal(3, 3), np.ones((2, 3), np.int64), normal(2)), ("expected at most 2 as last",)),
+    "a sine for other cosines": Row(
+        "RotaryEmbedding",
+        (normal(1, 2, 3, 4), normal(5, 2), normal(4, 2), np.ones((1, 3), np.int64)),
+        ("is [4, 2], expected [5, 2]",),
+        opset=23,
+    ),
+    "positions of other tokens": Row(
+        "RotaryEmbedding",
+        (normal(1, 2, 3, 4), normal(5, 2), normal(5, 2), np.ones((1, 2), np.int64)),
+        ("is [1, 2], expected [1, 3]",),
+        opset=23,
+    ),
+    "a position behind the last": Row(
+        "RotaryEmbedding",
+        (normal(1, 2, 3, 4), normal(5, 2), normal(5, 2), integers([0, 5, 1])),
+        ("'position_ids' is 5, expected 0 to 4",),
+        opset=23,
+        held=(3,),
+    ),
+    **{
+        f"{operator} of other classes": Row(operator, (normal(2, 3, 4), np.ones((2, 3), np.int64)), ("is [2, 3], expected [2, 4]",))
+        for operator in ("NegativeLogLikelihoodLoss", "SoftmaxCrossEntropyLoss")
+    },
+    "weights of other classes": Row(
+        "NegativeLogLikelihoodLoss", (normal(2, 3), np.ones(2, np.int64), ones(2)), ("'weight' is [2], expected [3]: a weight",)
+    ),
+    "boxes of three corners": Row("RoiAlign", (normal(1, 1, 4, 4), normal(2, 3), integers(0, 0)), ("'rois' is [2, 3], expected [2, 4]",)),
+    "an overlap above 1": Row(
+        "NonMaxSuppression",
+        (normal(1, 3, 4), normal(1, 2, 3), integers(2), np.asarray([2], np.float32)),
+        ("is 2.0, expected 0 to 1",),
+        held=(2, 3),
+    ),
+    "a ratio of 1": Row("Dropout", (normal(2, 3), np.float32(1)), ("'ratio' is 1.0, expected 0 or more, and less than 1",), held=(1,)),
+    "bytes of another type": Row(
+        "QuantizeLinear",
+        (normal(2, 3), np.float32(1), np.uint8(0)),
+        ("output_dtype is int8, expected uint8, as input 2",),
+        {"output_dtype": 3},
+    ),
+    "divided in no precision": Row("QuantizeLinear", (normal(2), np.float32(1)), ("precision is 6",), {"precision": 6}, 23),
+    **{
+        f"{operator} by a matrix": Row(operator, (normal(1, 3), *given), ("is [1, 1], expected 1 dimension",))
+        for operator, given in (
+            ("ReduceMax", (integers([0]),)),
+            ("Squeeze", (integers([0]),)),
+            ("Slice", (integers([0]), integers(1), integers(0))),
+        )
+    },
+    "a window of another frame": Row(
+        "STFT", (normal(1, 9, 1), np.asarray(2), normal(4), np.asarray(3)), ("'window' is [4], expected [3]",), held=(1, 3)
+    ),
+    "no frames": Row(
+        "STFT", (normal(1, 9, 1), np.asarray(2), None, np.asarray(0)), ("'frame_length' is 0, expected 1 or more",), held=(1, 3)
+    ),
+    "a frame beyond the signal": Row(
+        "STFT", (normal(1, 3, 1), np.asarray(2), normal(4)), ("'signal' is [1, 3, 1], expected a signal of",), held=(1,)
+    ),
     "Einsum of other ranks": Row("Einsum", (normal(2, 3), normal(3, 2)), ("equation",), {"equation": "ijk,kj->i"}),
 }
-
-
-def built(row: Row) -> tuple[Any, dict[str, Array]]:
-    names = ["" if array is None else f"x{index}" for index, array in enumerate(row.given)]
-    arrays = {name: np.asarray(array) for name, array in zip(names, row.given, strict=True) if array is not None}
-    held = {name: array for name, array in arrays.items() if names.index(name) in row.held}
-    given = {name: array for name, array in arrays.items() if name not in held}
-    outputs = [f"y{index}" for index in range(row.outputs)]
-    listless = {name: given for name, given in row.attributes.items() if isinstance(given, np.ndarray)}
-    node = make_node(row.operator, names, outputs, name="wrong", domain=row.domain, **{**row.attributes, **dict.fromkeys(listless)})
-    node.attribute.extend(make_attribute(name, [], attr_type=AttributeProto.INTS) for name in listless)
-    types = {name: array_type(array) for name, array in given.items()}
-    sizes = {name: array.shape for name, array in given.items()}
-    return model([node], sizes, outputs, opset=row.opset, types=types, constants=held, domains={row.domain: 1} if row.domain else {}), given
 
 
 @pytest.mark.each_value

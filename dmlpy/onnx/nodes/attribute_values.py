@@ -41,6 +41,7 @@ _ALLOWED: dict[str, dict[str, tuple[Any, ...]]] = {
     "Multinomial": {"dtype": (TensorProto.INT32, TensorProto.INT64)},
     "MaxPool": {"storage_order": _FLAG},
     "Mod": {"fmod": _FLAG},
+    "QuantizeLinear": {"precision": (0, TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.DOUBLE, TensorProto.BFLOAT16)},
     "Resize": {
         "mode": ("nearest", "linear", "cubic"),
         "nearest_mode": ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil"),

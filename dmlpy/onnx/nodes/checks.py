@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, TypeAlias
 from onnx import TensorProto
 
 from dmlpy.description.coercion import brief
-from dmlpy.description.sized_arrays import are_indices
 from dmlpy.graphs.views import broadcast_sizes
 from dmlpy.messages.naming import listed, plural
 from dmlpy.messages.problems import Problem
@@ -21,11 +20,11 @@ from dmlpy.onnx.loading.schemas import MICROSOFT, inputs_of
 from dmlpy.onnx.nodes import inference_guard, microsoft_sizes
 from dmlpy.onnx.nodes.attribute_values import value_problems
 from dmlpy.onnx.nodes.equations import equation_problems
+from dmlpy.onnx.nodes.index_checks import element_problems, rotation_problems, tuple_problems, unpooling_problems
 from dmlpy.onnx.nodes.microsoft_requirements import PASTS, part_problems, past_problems
 from dmlpy.onnx.nodes.ranks import are_known, other_size_problems, rank_problems
 from dmlpy.onnx.nodes.resizing import resize_problems
 from dmlpy.onnx.nodes.window_checks import column_problems, convolution_problems, pooling_problems, transposed_problems
-from dmlpy.onnx.nodes.windows import unpooled_sizes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -204,6 +203,9 @@ def _check_scale(node: Node) -> Iterator[Problem]:
 @_rule("QuantizeLinear", "DequantizeLinear")
 def _check_quantization(node: Node) -> Iterator[Problem]:
     """One scale, or one for each entry along the axis, or for each block of such entries; and a zero point for each scale."""
+    wanted, zero = node.attributes.get("output_dtype"), node.value(2).element if node.has(2) else None
+    if node.op_type == "QuantizeLinear" and wanted and zero is not None and wanted != zero:
+        yield Problem("onnx.invalid", "output_dtype", element_name(wanted), f"{element_name(zero)}, as {node.input_label(2)} is")
     if are_known(node, 1, 2) and node.sizes(2) != node.sizes(1) and not {node.sizes(1), node.sizes(2)} <= {(), (1,)}:
         yield from other_size_problems(node, 2, node.sizes(1), "one for each scale")
         return
@@ -231,6 +233,7 @@ def _check_grid(node: Node) -> Iterator[Problem]:
 @_rule("RoiAlign")
 def _check_boxes_of_images(node: Node) -> Iterator[Problem]:
     if are_known(node, 1) and node.rank(1) == 2:
+        yield from other_size_problems(node, 1, (node.sizes(1)[0], 4), "two corners of each box")
         yield from other_size_problems(node, 2, node.sizes(1)[:1], f"the number of an image for each box of {listed(node.sizes(1))}")
 
 
@@ -255,59 +258,6 @@ def _check_values(node: Node) -> Iterator[Problem]:
     yield from past_problems(node, 4)
 
 
-@_rule("Gather", "GatherElements", "ScatterElements", "Scatter")
-def _check_indices(node: Node) -> Iterator[Problem]:
-    if not are_known(node, 0) or not node.rank(0):
-        return
-    axis = node.axis(node.attribute("axis", 0), node.rank(0))
-    size = node.sizes(0)[axis]
-    indices = node.known_indices(1, size)
-    if indices is not None and not are_indices(indices, size):
-        wrong = int(indices.min() if indices.min() < -size else indices.max())
-        yield Problem("onnx.invalid", node.input_label(1), str(wrong), f"{-size} to {size - 1}: axis {axis} of {listed(node.sizes(0))}")
-    if node.op_type.startswith("Scatter") and are_known(node, 1) and node.rank(1) == node.rank(0):
-        yield from _check_places(node, axis)
-
-
-def _check_places(node: Node, axis: int) -> Iterator[Problem]:
-    """Indices for no more places than the data has along the other axes."""
-    pairs = enumerate(zip(node.sizes(1), node.sizes(0), strict=True))
-    if 0 not in node.sizes(1) and any(own > size and place != axis for place, (own, size) in pairs):
-        expected = f"sizes of at most those of the data, {listed(node.sizes(0))}, along all axes but {axis}"
-        yield Problem("onnx.invalid", node.input_label(1), listed(node.sizes(1)), expected)
-
-
-@_rule("MaxUnpool")
-def _check_unpooled(node: Node) -> Iterator[Problem]:
-    """Sizes for each dimension, and indices of the elements that they have."""
-    if not are_known(node, 0) or node.rank(0) < 3 or (node.has(2) and node.value(2).array is None):
-        return
-    if len(unpooled_sizes(node)) != node.rank(0) or min(unpooled_sizes(node)) < 1:
-        expected = f"{node.rank(0)} sizes of 1 or more, as {listed(node.sizes(0))} has"
-        yield Problem("onnx.invalid", "output_shape", listed(unpooled_sizes(node)), expected)
-        return
-    most, indices = prod(unpooled_sizes(node)) - 1, node.value(1).array
-    if indices is not None and indices.size and not 0 <= indices.min() <= indices.max() <= most:
-        wrong = int(indices.min() if indices.min() < 0 else indices.max())
-        yield Problem("onnx.invalid", node.input_label(1), str(wrong), f"0 to {most}: {listed(unpooled_sizes(node))}")
-
-
-@_rule("GatherND", "ScatterND")
-def _check_tuples(node: Node) -> Iterator[Problem]:
-    if not are_known(node, 0, 1) or not node.rank(1):
-        return
-    batch = node.attribute("batch_dims", 0)
-    if node.sizes(1)[:batch] != node.sizes(0)[:batch]:
-        expected = f"{listed(node.sizes(0)[:batch])} as first sizes: batch_dims is {batch}, and the data {listed(node.sizes(0))}"
-        yield Problem("onnx.invalid", node.input_label(1), listed(node.sizes(1)), expected)
-        return
-    for at, size in enumerate(node.sizes(0)[batch : batch + node.sizes(1)[-1]]):
-        own = node.known_indices(1, size, at)
-        if own is not None and not are_indices(own, size):
-            wrong, axis = int(own.min() if own.min() < -size else own.max()), batch + at
-            yield Problem("onnx.invalid", node.input_label(1), str(wrong), f"{-size} to {size - 1}: axis {axis} of {listed(node.sizes(0))}")
-
-
 @_rule("CenterCropPad")
 def _check_crop(node: Node) -> Iterator[Problem]:
     """A size for each axis."""
@@ -326,6 +276,9 @@ def _check_dropout(node: Node) -> Iterator[Problem]:
     """A ratio in [0, 1), and whether to train: scalars."""
     for index in (1, 2):
         yield from other_size_problems(node, index, (), "a scalar")
+    ratio = node.value(1).array if node.has(1) else None
+    if ratio is not None and ratio.size == 1 and not 0 <= ratio.item() < 1:
+        yield Problem("onnx.invalid", node.input_label(1), str(ratio.item()), "0 or more, and less than 1")
 
 
 @_rule("DFT")
@@ -463,6 +416,9 @@ def _check_square(node: Node) -> Iterator[Problem]:
 
 @_rule("NonMaxSuppression")
 def _check_boxes(node: Node) -> Iterator[Problem]:
+    overlap = node.value(3).array if node.has(3) else None
+    if overlap is not None and overlap.size == 1 and not 0 <= overlap.item() <= 1:
+        yield Problem("onnx.invalid", node.input_label(3), str(overlap.item()), "0 to 1")
     if not are_known(node, 0, 1):
         return
     boxes, scores = node.sizes(0), node.sizes(1)
@@ -471,6 +427,33 @@ def _check_boxes(node: Node) -> Iterator[Problem]:
     elif len(scores) != 3 or (scores[0], scores[2]) != boxes[:2]:
         yield Problem(
             "onnx.invalid", node.input_label(1), listed(scores), f"[{boxes[0]}, classes, {boxes[1]}], for boxes of {listed(boxes)}"
+        )
+
+
+@_rule("NegativeLogLikelihoodLoss", "SoftmaxCrossEntropyLoss")
+def _check_classes(node: Node) -> Iterator[Problem]:
+    """A class for each place of the scores, and a weight for each class."""
+    if are_known(node, 0) and node.rank(0) > 1:
+        batch, classes, *places = node.sizes(0)
+        yield from other_size_problems(node, 1, (batch, *places), f"a class for each of the scores {listed(node.sizes(0))}")
+        yield from other_size_problems(node, 2, (classes,), f"a weight for each of the classes of {listed(node.sizes(0))}")
+
+
+@_rule("STFT")
+def _check_frames(node: Node) -> Iterator[Problem]:
+    """Frames of 1 or more elements, at most those of the signal, and a window of as many."""
+    step, length = (node.value(index).array if node.has(index) else None for index in (1, 3))
+    for index, array in ((1, step), (3, length)):
+        if array is not None and array.size == 1 and array.item() < 1:
+            yield Problem("onnx.invalid", node.input_label(index), str(array.item()), "1 or more")
+            return
+    window = node.sizes(2)[0] if are_known(node, 2) and node.rank(2) == 1 else None
+    frame = window if length is None or length.size != 1 else int(length.item())
+    if frame is not None and window is not None and window != frame:
+        yield Problem("onnx.invalid", node.input_label(2), listed(node.sizes(2)), f"[{frame}]: frame_length")
+    elif frame is not None and are_known(node, 0) and node.rank(0) > 1 and frame > node.sizes(0)[1]:
+        yield Problem(
+            "onnx.invalid", node.input_label(0), listed(node.sizes(0)), f"a signal of at least {frame} elements, those of a frame"
         )
 
 
@@ -539,6 +522,10 @@ def _check_slice(node: Node) -> Iterator[Problem]:
 
 
 _rule("Einsum")(equation_problems)
+_rule("Gather", "GatherElements", "Scatter", "ScatterElements")(element_problems)
+_rule("GatherND", "ScatterND")(tuple_problems)
+_rule("MaxUnpool")(unpooling_problems)
+_rule("RotaryEmbedding")(rotation_problems)
 _rule("Resize", "Upsample")(resize_problems)
 _rule("AveragePool", "MaxPool", "LpPool")(pooling_problems)
 _rule("Conv", "ConvInteger", "DeformConv", "QLinearConv")(convolution_problems)

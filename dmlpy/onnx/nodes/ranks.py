@@ -13,13 +13,18 @@ if TYPE_CHECKING:
 
     from dmlpy.onnx.nodes.node import Node
 
+_REDUCTIONS = ("L1", "L2", "LogSum", "LogSumExp", "Max", "Mean", "Min", "Prod", "Sum", "SumSquare")
 _EXACT = {
     **dict.fromkeys(("GRU", "LSTM", "RNN"), ((0, 3), (1, 3), (2, 3))),
     "Gemm": ((0, 2), (1, 2)),
     **dict.fromkeys(("EyeLike", "Multinomial"), ((0, 2),)),
-    "CenterCropPad": ((1, 1),),
-    "Compress": ((1, 1),),
+    **dict.fromkeys(("CenterCropPad", "Compress", "Pad", "Reshape", "Squeeze"), ((1, 1),)),
+    **dict.fromkeys((f"Reduce{name}" for name in _REDUCTIONS), ((1, 1),)),
     "ConstantOfShape": ((0, 1),),
+    "MaxUnpool": ((2, 1),),
+    "RoiAlign": ((0, 4), (1, 2), (2, 1)),
+    "STFT": ((0, 3), (2, 1), (3, 0)),
+    "Slice": tuple((index, 1) for index in range(1, 5)),
 }
 """Inputs of operators that have that many dimensions, by index."""
 _LEAST: dict[str, tuple[int, ...]] = {

@@ -1,0 +1,95 @@
+"""ONNX's rules for indices: of elements along an axis, of places by several numbers, and of positions, as far as they are known."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import TYPE_CHECKING
+
+from dmlpy.description.sized_arrays import are_indices
+from dmlpy.messages.naming import listed
+from dmlpy.messages.problems import Problem
+from dmlpy.onnx.nodes.ranks import are_known, other_size_problems
+from dmlpy.onnx.nodes.windows import unpooled_sizes
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from dmlpy.onnx.nodes.node import Node
+
+
+def element_problems(node: Node) -> Iterator[Problem]:
+    """Indices along an axis beyond its elements; of a scatter, other sizes of updates, and more places than the data has."""
+    if not are_known(node, 0) or not node.rank(0):
+        return
+    axis = node.axis(node.attribute("axis", 0), node.rank(0))
+    size = node.sizes(0)[axis]
+    indices = node.known_indices(1, size)
+    if indices is not None and not are_indices(indices, size):
+        wrong = int(indices.min() if indices.min() < -size else indices.max())
+        yield Problem("onnx.invalid", node.input_label(1), str(wrong), f"{-size} to {size - 1}: axis {axis} of {listed(node.sizes(0))}")
+    if node.op_type.startswith("Scatter") and are_known(node, 1):
+        yield from other_size_problems(node, 2, node.sizes(1), "an update for each index")
+        if node.rank(1) == node.rank(0):
+            yield from _place_problems(node, axis)
+
+
+def _place_problems(node: Node, axis: int) -> Iterator[Problem]:
+    """Indices for no more places than the data has along the other axes."""
+    pairs = enumerate(zip(node.sizes(1), node.sizes(0), strict=True))
+    if 0 not in node.sizes(1) and any(own > size and place != axis for place, (own, size) in pairs):
+        expected = f"sizes of at most those of the data, {listed(node.sizes(0))}, along all axes but {axis}"
+        yield Problem("onnx.invalid", node.input_label(1), listed(node.sizes(1)), expected)
+
+
+def unpooling_problems(node: Node) -> Iterator[Problem]:
+    """Sizes for each dimension, an index for each element, and indices of the elements that the sizes have."""
+    if are_known(node, 0):
+        yield from other_size_problems(node, 1, node.sizes(0), "an index for each element")
+    if not are_known(node, 0) or node.rank(0) < 3 or (node.has(2) and node.value(2).array is None):
+        return
+    if len(unpooled_sizes(node)) != node.rank(0) or min(unpooled_sizes(node)) < 1:
+        expected = f"{node.rank(0)} sizes of 1 or more, as {listed(node.sizes(0))} has"
+        yield Problem("onnx.invalid", "output_shape", listed(unpooled_sizes(node)), expected)
+        return
+    most, indices = prod(unpooled_sizes(node)) - 1, node.value(1).array
+    if indices is not None and indices.size and not 0 <= indices.min() <= indices.max() <= most:
+        wrong = int(indices.min() if indices.min() < 0 else indices.max())
+        yield Problem("onnx.invalid", node.input_label(1), str(wrong), f"0 to {most}: {listed(unpooled_sizes(node))}")
+
+
+def tuple_problems(node: Node) -> Iterator[Problem]:
+    """Indices of more dimensions than the data has, or beyond its elements, and updates of other sizes."""
+    if not are_known(node, 0, 1) or not node.rank(1):
+        return
+    batch = node.attribute("batch_dims", 0)
+    if node.sizes(1)[:batch] != node.sizes(0)[:batch]:
+        expected = f"{listed(node.sizes(0)[:batch])} as first sizes: batch_dims is {batch}, and the data {listed(node.sizes(0))}"
+        yield Problem("onnx.invalid", node.input_label(1), listed(node.sizes(1)), expected)
+        return
+    if (last := node.sizes(1)[-1]) + batch > node.rank(0):
+        expected = f"at most {node.rank(0) - batch} as last size, the dimensions of {listed(node.sizes(0))}"
+        yield Problem("onnx.invalid", node.input_label(1), listed(node.sizes(1)), expected)
+        return
+    if node.op_type == "ScatterND":
+        wanted = (*node.sizes(1)[:-1], *node.sizes(0)[last:])
+        yield from other_size_problems(node, 2, wanted, f"updates for {node.input_label(1)}, {listed(node.sizes(1))}")
+    for at, size in enumerate(node.sizes(0)[batch : batch + node.sizes(1)[-1]]):
+        own = node.known_indices(1, size, at)
+        if own is not None and not are_indices(own, size):
+            wrong, axis = int(own.min() if own.min() < -size else own.max()), batch + at
+            yield Problem("onnx.invalid", node.input_label(1), str(wrong), f"{-size} to {size - 1}: axis {axis} of {listed(node.sizes(0))}")
+
+
+def rotation_problems(node: Node) -> Iterator[Problem]:
+    """Caches of cosines and sines of other sizes than each other, and positions beyond them or for other tokens."""
+    if are_known(node, 1):
+        yield from other_size_problems(node, 2, node.sizes(1), "a sine for each cosine")
+    if not node.has(3) or not are_known(node, 0, 1):
+        return
+    sizes, rows = node.sizes(0), node.sizes(1)[0]
+    if len(sizes) in (3, 4):
+        yield from other_size_problems(node, 3, (sizes[0], sizes[-2]), f"a position for each token of {listed(sizes)}")
+    positions = node.value(3).array
+    if positions is not None and positions.size and not 0 <= positions.min() <= positions.max() < rows:
+        wrong = int(positions.min() if positions.min() < 0 else positions.max())
+        yield Problem("onnx.invalid", node.input_label(3), str(wrong), f"0 to {rows - 1}: the rows of {listed(node.sizes(1))}")
