@@ -176,6 +176,13 @@ def test_threads_share_deferred_nodes() -> None:
         assert_close(y, x[keep].sum(dtype=np.float64), np.float32, terms=8)
 
 
+@pytest.mark.parametrize("sizes", [(0, 1, 2, 2), (1, 2, 0, 3)], ids=str)
+def test_scales_of_a_run_may_resize_nothing(sizes: tuple[int, ...]) -> None:
+    proto = model([make_node("Resize", ["x", "", "scales"], ["y"])], {"x": sizes, "scales": [4]}, ["y"])
+    found = onnx.load(proto).compile("numpy")(x=np.empty(sizes, np.float32), scales=np.array([1, 1, 2, 3], np.float32))
+    assert found["y"].shape == (*sizes[:2], 2 * sizes[2], 3 * sizes[3])
+
+
 def test_nothing_may_be_left() -> None:
     nodes = [
         make_node("Compress", ["x", "keep"], ["kept"], axis=0),

@@ -446,3 +446,10 @@ def test_dmlpy_is_a_backend_of_onnx() -> None:
     (sums,) = backend.run_node(make_node("Add", ["a", "b"], ["c"]), [np.ones(3, np.float32), np.ones(3, np.float32)], opset_version=14)
     np.testing.assert_array_equal(sums, [2, 2, 2])
     assert not backend.is_compatible(model([make_node("Mystery", ["x"], ["y"], domain="own")], {"x": [2]}, ["y"], domains={"own": 1}))
+
+
+@pytest.mark.parametrize("form", [list, np.array, lambda given: np.array(given, object)], ids=["list", "characters", "objects"])
+def test_texts_may_be_arrays_of_characters(form: Any) -> None:
+    texts = {"inputs": {"x": [2], "y": [1]}, "types": dict.fromkeys("xy", TensorProto.STRING)}
+    proto = model([make_node("StringConcat", ["x", "y"], ["z"])], outputs=["z"], opset=20, **texts)
+    assert onnx.load(proto).compile("numpy")(x=form(["a", "bc"]), y=form(["d"]))["z"].tolist() == ["ad", "bcd"]

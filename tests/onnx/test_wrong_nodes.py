@@ -382,9 +382,6 @@ ROWS = {
         {"keep_aspect_ratio_policy": "not_larger"},
     ),
     "nearest without aliases": Row("Resize", (normal(1, 3), None, ones(2)), ("antialias is 1, expected 0",), {"antialias": 1}),
-    "linear without what is outside": Row(
-        "Resize", (normal(1, 3), None, ones(2)), ("exclude_outside is 1, expected 0",), {"mode": "linear", "exclude_outside": 1}
-    ),
     "training without statistics": Row(
         "BatchNormalization", (normal(2, 3), *[ones(3)] * 4), ("training_mode is 1 with 1 output, expected 3",), {"training_mode": 1}
     ),
@@ -492,6 +489,25 @@ ROWS = {
     ),
     "a frame beyond the signal": Row(
         "STFT", (normal(1, 3, 1), np.asarray(2), normal(4)), ("'signal' is [1, 3, 1], expected a signal of",), held=(1,)
+    ),
+    "an axis reduced twice": Row("ReduceMax", (normal(2, 3), integers(1, -1)), ("'axes' is [1, -1], expected each axis once",), held=(1,)),
+    "a batch along the third axis": Row("ReverseSequence", (normal(2, 3, 4), integers(1, 1)), ("batch_axis is -1",), {"batch_axis": -1}),
+    "a batch along the time": Row("ReverseSequence", (normal(2, 3), integers(1, 1)), ("batch_axis is 0, expected 1",), {"batch_axis": 0}),
+    "no most boxes": Row("NonMaxSuppression", (normal(1, 3, 4), normal(1, 2, 3), np.zeros(0, np.int64)), ("is [0], expected one element",)),
+    "counts of two dimensions": Row("TopK", (normal(3), integers([1])), ("'K' is [1, 1], expected 1 dimension",), outputs=2),
+    "an update of other heads": Row("TensorScatter", (normal(2, 4, 3), normal(2, 1, 2)), ("is [2, 1, 2], expected [2, 4, 3]",), opset=24),
+    "an update beyond the cache": Row("TensorScatter", (normal(2, 4, 3), normal(2, 5, 3)), ("is [2, 5, 3], expected [2, 4, 3]",), opset=24),
+    "places of other entries": Row(
+        "TensorScatter", (normal(2, 4, 3), normal(2, 1, 3), integers(0)), ("is [1], expected [2]: a place for each",), opset=24
+    ),
+    "n-grams of no length": Row(
+        "TfIdfVectorizer",
+        (integers(1, 2),),
+        ("max_gram_length is 1, with min_gram_length 2 and 1 entry of ngram_counts",),
+        {
+            **{"mode": "TF", "max_skip_count": 0, "min_gram_length": 2, "max_gram_length": 1},
+            **{"ngram_counts": [0], "ngram_indexes": [0], "pool_int64s": [1]},
+        },
     ),
     "Einsum of other ranks": Row("Einsum", (normal(2, 3), normal(3, 2)), ("equation",), {"equation": "ijk,kj->i"}),
 }

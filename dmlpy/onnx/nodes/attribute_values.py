@@ -48,6 +48,8 @@ _ALLOWED: dict[str, dict[str, tuple[Any, ...]]] = {
         "coordinate_transformation_mode": _COORDINATES,
         "keep_aspect_ratio_policy": ("stretch", "not_larger", "not_smaller"),
     },
+    "RMSNormalization": {"stash_type": (TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.DOUBLE, TensorProto.BFLOAT16)},
+    "ReverseSequence": {"batch_axis": _FLAG, "time_axis": _FLAG},
     "TensorScatter": {"mode": ("linear", "circular")},
 }
 """The values of attributes, by operator."""

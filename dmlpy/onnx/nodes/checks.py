@@ -416,6 +416,9 @@ def _check_square(node: Node) -> Iterator[Problem]:
 
 @_rule("NonMaxSuppression")
 def _check_boxes(node: Node) -> Iterator[Problem]:
+    for index in range(2, len(node.inputs)):
+        if are_known(node, index) and prod(node.sizes(index)) != 1:
+            yield Problem("onnx.invalid", node.input_label(index), listed(node.sizes(index)), "one element")
     overlap = node.value(3).array if node.has(3) else None
     if overlap is not None and overlap.size == 1 and not 0 <= overlap.item() <= 1:
         yield Problem("onnx.invalid", node.input_label(3), str(overlap.item()), "0 to 1")
@@ -460,6 +463,8 @@ def _check_frames(node: Node) -> Iterator[Problem]:
 @_rule("ReverseSequence")
 def _check_reversal(node: Node) -> Iterator[Problem]:
     batch, time = (int(node.attribute(name, default)) for name, default in (("batch_axis", 1), ("time_axis", 0)))
+    if batch == time:
+        yield Problem("onnx.invalid", "batch_axis", str(batch), f"{1 - time}: time_axis is {time}")
     if not are_known(node, 0) or node.rank(0) < 2 or {batch, time} != {0, 1}:
         return
     yield from other_size_problems(node, 1, (node.sizes(0)[batch],), f"one for each of axis {batch} of {listed(node.sizes(0))}")
@@ -557,8 +562,25 @@ def _check_scan(node: Node) -> Iterator[Problem]:
             yield Problem("onnx.invalid", name, listed(values), "0 or 1 each")
 
 
+@_rule("TensorScatter")
+def _check_buffer(node: Node) -> Iterator[Problem]:
+    """Updates of the cache's sizes but along the axis, where they fit, and a place for each entry of the batch."""
+    if not are_known(node, 0, 1) or not node.rank(0):
+        return
+    axis, cache, update = node.axis(node.attribute("axis", -2), node.rank(0)), node.sizes(0), node.sizes(1)
+    wanted = (*cache[:axis], update[axis] if len(update) > axis else 0, *cache[axis + 1 :])
+    if update != wanted or update[axis] > cache[axis]:
+        expected = f"{listed(cache)}, or fewer elements along axis {axis}"
+        yield Problem("onnx.invalid", node.input_label(1), listed(update), expected)
+    yield from other_size_problems(node, 2, cache[:1], f"a place for each entry of the batch of {listed(cache)}")
+
+
 @_rule("TfIdfVectorizer")
 def _check_vocabulary(node: Node) -> Iterator[Problem]:
+    least, most = int(node.attribute("min_gram_length", 1)), int(node.attribute("max_gram_length", 1))
+    if most < least or most > len(node.attribute("ngram_counts") or []):
+        found = f"{most}, with min_gram_length {least} and {plural(len(node.attribute('ngram_counts') or []), 'entry')} of ngram_counts"
+        yield Problem("onnx.invalid", "max_gram_length", found, "min_gram_length or more, and an entry of ngram_counts for each length")
     counts, indices = node.attribute("ngram_counts") or [], node.attribute("ngram_indexes") or []
     for name, values in (("ngram_counts", counts), ("ngram_indexes", indices)):
         if not values or min(values) < 0:

@@ -72,7 +72,7 @@ _SPATIAL_OPERATORS = frozenset(
     {"AveragePool", "Conv", "ConvInteger", "ConvTranspose", "DeformConv", "LpPool", "MaxPool", "MaxUnpool", "QLinearConv"}
 )
 _EACH_AXIS_ONCE = frozenset({"CenterCropPad", "Resize", "Unsqueeze"})
-"""Operators of which ONNX Runtime refuses an axis that is named twice."""
+"""Operators of which ONNX Runtime refuses an axis that is named twice; beside them, reductions, whose inference ONNX leaves open then."""
 SCALARS = frozenset(
     {
         *("axis", "depth", "delta", "dft_length", "frame_length", "frame_step", "limit", "lower_edge_hertz", "num_mel_bins"),
@@ -233,7 +233,8 @@ def _axes_violations(node: Node, name: str, given: Sequence[int], *, refused: bo
             yield Violation(Problem("onnx.invalid", name, str(axis), f"{least} to {most}"), refused=refused and rank > 0)
             return
     if len({axis % max(rank, 1) for axis in given}) != len(given):
-        yield Violation(Problem("onnx.invalid", name, listed(given), "each axis once"), refused=refused and node.op_type in _EACH_AXIS_ONCE)
+        is_told = node.op_type in _EACH_AXIS_ONCE or node.op_type.startswith("Reduce")
+        yield Violation(Problem("onnx.invalid", name, listed(given), "each axis once"), refused=refused and is_told)
 
 
 def _axes_rank(node: Node, given: Sequence[int]) -> int | None:

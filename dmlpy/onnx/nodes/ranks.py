@@ -18,7 +18,7 @@ _EXACT = {
     **dict.fromkeys(("GRU", "LSTM", "RNN"), ((0, 3), (1, 3), (2, 3))),
     "Gemm": ((0, 2), (1, 2)),
     **dict.fromkeys(("EyeLike", "Multinomial"), ((0, 2),)),
-    **dict.fromkeys(("CenterCropPad", "Compress", "Pad", "Reshape", "Squeeze"), ((1, 1),)),
+    **dict.fromkeys(("CenterCropPad", "Compress", "Pad", "Reshape", "Squeeze", "Tile", "TopK"), ((1, 1),)),
     **dict.fromkeys((f"Reduce{name}" for name in _REDUCTIONS), ((1, 1),)),
     "ConstantOfShape": ((0, 1),),
     "MaxUnpool": ((2, 1),),

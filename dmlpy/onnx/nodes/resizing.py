@@ -73,11 +73,8 @@ def resize_problems(node: Node) -> Iterator[Problem]:
 
 def _interpolation_problems(node: Node) -> Iterator[Problem]:
     """Attributes of a Resize that mean nothing for its mode, or without sizes."""
-    mode = node.attribute("mode")
-    if node.attribute("antialias", 0) and mode == "nearest":
+    if node.attribute("antialias", 0) and node.attribute("mode") == "nearest":
         yield Problem("onnx.invalid", "antialias", "1", "0 where mode is nearest, or mode linear or cubic")
-    if node.attribute("exclude_outside", 0) and mode != "cubic":
-        yield Problem("onnx.invalid", "exclude_outside", "1", f"0 where mode is {mode}, or mode cubic")
     policy = node.attribute("keep_aspect_ratio_policy", "stretch")
     if policy != "stretch" and not (node.has(3) and not node.value(3).is_empty):
         yield Problem("onnx.invalid", "keep_aspect_ratio_policy", policy, "stretch without input 3 'sizes'")

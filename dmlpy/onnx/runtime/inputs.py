@@ -55,6 +55,8 @@ def receive(name: str, value: Value, given: Any, device: Device) -> tuple[Any, l
         return None, [Problem("onnx.inputs", name, found, value.summary(), (f"{type(error).__name__}: {error}",))]
     if not isinstance(given, np.ndarray) and isinstance(array, np.ndarray) and array.dtype == object and not array.ndim:
         return None, [Problem("onnx.inputs", name, brief(given), value.summary(), _unreadable(given))]
+    if value.element == TensorProto.STRING and isinstance(array, np.ndarray) and array.dtype.kind == "U":
+        array = array.astype(object)
     if value.element == TensorProto.STRING and isinstance(array, np.ndarray) and array.dtype.hasobject:
         for index, element in enumerate(array.flat):
             if not isinstance(element, str):

@@ -106,11 +106,11 @@ class Filter:
 @lowers("Resize", since=10)
 def lower_upsample(node: Node) -> Expression:
     """RESAMPLE1 without pixel offsets; the nearest element is the one before, or the one behind where the result is smaller."""
+    outputs, scales = resized(node)  # asks for elements that only a run has, with which a result of no elements needs no operator
     data = node.x(0)
     mode = {"bilinear": "linear"}.get(node.attribute("mode", "nearest"), node.attribute("mode", "nearest"))
     if mode not in ("nearest", "linear"):
         raise node.invalid("mode", "nearest", "linear")
-    outputs, scales = resized(node)
     axes = [Axis(place, data.sizes[place], outputs[place], scale, _upsampled) for place, scale in enumerate(scales)]
     if mode == "nearest":
         for axis in axes:
@@ -123,8 +123,8 @@ def lower_upsample(node: Node) -> Expression:
 @lowers("Resize", since=11)
 def resize(node: Node) -> Expression:
     """RESAMPLE1 or RESAMPLE2, antialiased RESAMPLE3; cubics and what leaves out the outside are GEMM with known weights of each axis."""
+    axes = _axes(node)  # first, as above
     data = node.x(0)
-    axes = _axes(node)
     chosen = Filter(
         node.attribute("mode", "nearest"),
         node.attribute("nearest_mode", "round_prefer_floor"),
