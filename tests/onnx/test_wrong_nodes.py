@@ -509,6 +509,16 @@ ROWS = {
             **{"ngram_counts": [0], "ngram_indexes": [0], "pool_int64s": [1]},
         },
     ),
+    **{
+        f"weights of {name}": Row(
+            "MatMulNBits", (normal(2, 32), blocks, ones(10)), texts, {"K": 32, "N": 5, "bits": 4, "block_size": 16}, domain="com.microsoft"
+        )
+        for name, blocks, texts in (
+            ("other blocks", np.zeros((5, 3, 8), np.uint8), ("input 1 is [5, 3, 8], expected [5, 2, 8]: N 5, K 32",)),
+            ("other bytes", np.zeros((5, 2, 16), np.uint8), ("input 1 is [5, 2, 16], expected [5, 2, 8]",)),
+            ("integers", np.zeros((5, 2, 8), np.int32), ("input 1 is int32 [5, 2, 8], expected a tensor of uint8",)),
+        )
+    },
     "Einsum of other ranks": Row("Einsum", (normal(2, 3), normal(3, 2)), ("equation",), {"equation": "ijk,kj->i"}),
 }
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from onnx import TensorProto
+
 from dmlpy.messages.problems import Problem
 from dmlpy.onnx.loading.values import can_be_equal, listed_sizes
 from dmlpy.onnx.nodes.ranks import dimension_problems
@@ -33,6 +35,8 @@ _BY_CHANNEL: dict[str, tuple[int, ...]] = {
     "SkipSimplifiedLayerNormalization": (2, 3),
 }
 """Vectors with a number for each entry of the first input's last dimension, by index."""
+_BITS = (2, 4, 8)
+"""The bits of a number of MatMulNBits."""
 _SKIPS = frozenset({"SkipLayerNormalization", "SkipSimplifiedLayerNormalization"})
 """Operators that add the second input to the first one."""
 
@@ -40,6 +44,7 @@ _SKIPS = frozenset({"SkipLayerNormalization", "SkipSimplifiedLayerNormalization"
 def size_problems(node: Node) -> list[Problem]:
     """Inputs of other sizes, as far as they are known."""
     found = [problem for index, limits in enumerate(_RANKS.get(node.op_type, ())) for problem in dimension_problems(node, index, *limits)]
+    found += _block_problems(node) if node.op_type == "MatMulNBits" else ()
     if found or (sizes := _sizes(node, 0)) is None:
         return found
     for index in _BY_CHANNEL.get(node.op_type, ()):
@@ -47,6 +52,22 @@ def size_problems(node: Node) -> list[Problem]:
     if node.op_type in _SKIPS and (skip := _sizes(node, 1)) is not None:
         found += _skip_problems(skip, sizes)
     return found
+
+
+def _block_problems(node: Node) -> Iterator[Problem]:
+    """Weights of a MatMulNBits that are no bytes, or other blocks of them than its attributes say."""
+    if not node.has(1):
+        return
+    value = node.value(1)
+    names = ("N", 0), ("K", 0), ("bits", 4), ("block_size", 0)
+    rows, columns, bits, block = (int(node.attribute(name, default)) for name, default in names)
+    if value.element not in (None, TensorProto.UINT8):
+        yield Problem("onnx.invalid", "input 1", value.summary(), "a tensor of uint8")
+    elif value.sizes is not None and bits in _BITS and min(rows, columns, block) > 0:
+        wanted = (rows, -(-columns // block), block * bits // 8)
+        if not can_be_equal(value.sizes, wanted):
+            expected = f"{listed_sizes(wanted)}: N {rows}, K {columns} in blocks of {block}, the bytes of {block} numbers of {bits} bits"
+            yield _problem(1, value.sizes, expected)
 
 
 def _sizes(node: Node, index: int) -> Sizes | None:
