@@ -32,6 +32,9 @@ if TYPE_CHECKING:
     from dmlpy.bench.work import Case
 
 
+_PASSES = ("forward", "training")
+
+
 @dataclass(frozen=True)
 class CommandOptions:
     """The command line's options; an empty field means the device's default, or all.
@@ -94,8 +97,14 @@ def place_of(device: str | None) -> Place:
 
 
 def list_cases(options: CommandOptions) -> list[Table]:
-    """Lists the cases that would be measured, and the libraries that dmlpy is compared with if they are installed."""
+    """Lists the cases that would be measured, and the libraries that dmlpy is compared with if they are installed.
+
+    Raises:
+        DmlError: a type, a pass or another choice does not exist.
+    """
     place = place_of(options.device)
+    _types(options)
+    _select_known(options.passes, _PASSES)
     peers = Table("Peers", ("name", "what"), tuple((peer.name, peer.help) for peer in _peers(options, place)))
     operators, layers = _operators(options, place), _layers(options, place)
     listings = [tables.listing(layers)] if layers else []
@@ -125,7 +134,7 @@ def cases(options: CommandOptions, place: Place) -> list[Case]:
         DmlError: something requested does not exist.
     """
     shapes = [*_layers(options, place), *_operators(options, place)]
-    chosen = list(cases_of(shapes, _types(options), _select_known(options.passes, ("forward", "training"))))
+    chosen = list(cases_of(shapes, _types(options), _select_known(options.passes, _PASSES)))
     if not chosen:
         raise DmlError("none of these shapes is measured in that type and pass: dmlpy bench --list shows what is")
     return priorities.order_by_priority(chosen) if place.memory_kind == "cuda" else chosen

@@ -142,6 +142,8 @@ def export(
 
     if output is None and str(graph) == "-":
         raise typer.BadParameter("standard input has no name: give --output MODEL.onnx")
+    if output is None and not graph.name:
+        raise typer.BadParameter(f"GRAPH is a file, not {str(graph)!r}")
     target = graph.with_suffix(".onnx") if output is None else output
     with report_errors():
         nodes, written = export_graph(graph, target, input_path)

@@ -140,6 +140,8 @@ def test_the_command_fails_where_dmlpy_itself_does() -> None:
         (["--peer", "torsh"], "did you mean 'torch'?"),
         (["--peer", "cupy"], "'cupy' is none of torch, onnxruntime"),
         (["--dtype", "float64"], "'float64' is none of float32, float16"),
+        (["--list", "--dtype", "float64"], "'float64' is none of float32, float16"),
+        (["--list", "--pass", "back"], "'back' is none of forward, training"),
         (["--shape", SMALLEST, "--pass", "training"], "none of these shapes is measured in that type and pass"),
         (["--python", "torch"], "expected NAME=PATH"),
         (["--peer", "torch", "--no-peers"], "contradict each other"),

@@ -154,6 +154,7 @@ def test_models_and_graphs_are_read_from_standard_input(command: str, tmp_path: 
     if command == "export":
         status, _, err = dmlpy("onnx", "export", "-", stdin=given)
         assert (status, "give --output MODEL.onnx" in err) == (2, True)
+        assert dmlpy("onnx", "export", ".")[0] == 2
 
 
 def test_other_commands_name_those_of_onnx_models(tmp_path: Path) -> None:
