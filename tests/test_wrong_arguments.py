@@ -9,9 +9,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from onnx.helper import make_node
 
 import dmlpy as dml
-from dmlpy import dxdispatch, onnx, pydirectml
+from dmlpy import dxdispatch, onnx, pydirectml, x
+from tests.support.onnx import models
 from tests.support.tensors import tensor
 
 LAYOUT = dml.ParamsLayout("lstm", 1, 2, 3, bidirectional=False)
@@ -26,6 +28,10 @@ JUNK: tuple[Any, ...] = (3, 2.5, b"b", MATRIX, np.array("x"), object(), dml.Acti
 def expression() -> Any:
     graph = pydirectml.GraphBuilder(pydirectml.Device(use_gpu=False))
     return pydirectml.input_tensor(graph, 0, pydirectml.TensorDesc(pydirectml.TensorDataType.FLOAT32, [1, 2, 3, 3]))
+
+
+def model() -> onnx.Model:
+    return onnx.load(models.model([make_node("Relu", ["x"], ["y"])], {"x": ["n", 3]}, ["y"]))
 
 
 def keras(name: str, /, **arguments: Any) -> Callable[[Any], object]:
@@ -65,6 +71,19 @@ CALLS: dict[str, tuple[Callable[[Any], object], tuple[Any, ...]]] = {
     "run, model": (dxdispatch.run, (None, "x", *JUNK)),
     "RunOptions": (lambda value: dxdispatch.RunOptions(iterations=value), (None, "x", 0, -1, True, *JUNK[1:])),
     "onnx.Model": (lambda value: onnx.Model(value, {}, {}), (None, "net.onnx", *JUNK)),
+    "onnx.Model.compile, keep_bytes": (lambda value: model().compile("numpy", keep_bytes=value), (None, "x", -1, True, *JUNK[1:])),
+    "explain_plan": (
+        lambda value: model().compile("numpy").explain_plan(value),
+        ("x", {"x": 3}, {"x": ["a"]}, {"z": [1, 2]}, {"x": [2, 4]}, *JUNK),
+    ),
+    "from_json": (dml.GEMMDesc.from_json, (None, "x", "3", {}, [], *JUNK)),
+    "Graph.from_json": (dml.Graph.from_json, (None, "x", "3", {}, [], *JUNK)),
+    "GraphBuilder.constant": (lambda value: dml.GraphBuilder().constant(value, value), (None, *JUNK[:3], *JUNK[5:])),
+    "CompiledGraph.trace": (lambda value: dml.compile(x.graph(x.input("a", [2]) + 1), "numpy").trace(value), ("x", [], *JUNK)),
+    "Sequential.compile, metrics": (
+        lambda value: keras("Sequential", layers=None, device="numpy")([]).compile("sgd", "mse", metrics=value),  # type: ignore[attr-defined]
+        ("x", {"accuracy"}, [["accuracy"]], CLOSED, *JUNK),
+    ),
     "reinterpret": (lambda value: pydirectml.reinterpret(value, "FLOAT32", [1]), (None, "x", [], pydirectml.Expression(), *JUNK)),
     "up_sample_2d": (lambda value: pydirectml.up_sample_2d(expression(), value, "NEAREST_NEIGHBOR"), (None, "x", [2, 2], *JUNK)),
     "mean_variance_normalization": (pydirectml.mean_variance_normalization, (None, "x", [], *JUNK)),

@@ -19,10 +19,13 @@ def read_json(text: str | bytes, subject: str) -> Any:
     """Parses JSON text, which may have comments and trailing commas, as files do.
 
     Raises:
-        DescError: the text is not JSON, or nested too deeply; `subject` names what was expected.
+        DescError: it is no text, not JSON, or nested too deeply; `subject` names what was expected.
     """
+    if not isinstance(text, str | bytes | bytearray):
+        remedy = "from_dict takes an object" if isinstance(text, Mapping) else None
+        raise DescError(subject, [Problem("field.form", "text", brief(text), "a text in JSON", remedy=remedy)])
     try:
-        if isinstance(text, bytes):
+        if not isinstance(text, str):
             text = text.decode("utf-8-sig")
         try:
             return decoded(text)

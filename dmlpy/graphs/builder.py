@@ -108,7 +108,8 @@ class GraphBuilder:
             tensor: describes the bytes if the array's type and sizes do not.
         """
         if not callable(_attribute(array, "tobytes")):
-            raise _graph_error("field.form", name, brief(array), "an array", "numpy.asarray makes one")
+            path = name if isinstance(name, str) else "array"
+            raise _graph_error("field.form", path, brief(array), "an array", "numpy.asarray makes one")
         if tensor is None:
             array, described = constant_of(array)
         else:

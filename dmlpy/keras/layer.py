@@ -5,17 +5,18 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from inspect import signature
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
-from dmlpy.description.coercion import brief
+from dmlpy.description.coercion import brief, entries
 from dmlpy.keras.arguments import found_array, found_arrays, size_problems
 from dmlpy.keras.backend import Array, Backend
 from dmlpy.keras.initializers import Initializer, Values, initial
-from dmlpy.messages.naming import did_you_mean, plural
+from dmlpy.messages.naming import class_remedy, did_you_mean, plural
 from dmlpy.messages.problems import DescError, Problem
 
 if TYPE_CHECKING:
@@ -377,3 +378,16 @@ def _is_bound(kind: type[Layer], args: Sequence[Any], kwargs: Mapping[str, Any])
     except TypeError:
         return False
     return True
+
+
+def listed_layers(layers: Any) -> tuple[Any, ...]:
+    """The first layers of a model.
+
+    Raises:
+        DescError: they are no list.
+    """
+    with suppress(TypeError, ValueError):  # it has no entries, or more than a list may have
+        if not isinstance(layers, Layer | type):
+            return entries(layers)
+    remedy = class_remedy(layers, Layer) if isinstance(layers, type) else "put it into a list: [...]"
+    raise DescError("Sequential", [Problem("field.form", "layers", brief(layers), "a list of layers", remedy=remedy)])

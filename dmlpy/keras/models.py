@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, overload
 
 import numpy as np
 
-from dmlpy.description.coercion import brief, entries
+from dmlpy.description.coercion import brief
 from dmlpy.devices.reporting.profile import checked_runs
 from dmlpy.keras import saving
 from dmlpy.keras.arguments import count_problem, found_argument, found_arrays
 from dmlpy.keras.backend import Array, Backend
 from dmlpy.keras.data_sources import ArraySource, BatchSource
 from dmlpy.keras.fit_arguments import FitArguments, given_callbacks
-from dmlpy.keras.layer import Layer, Shape, Weight
+from dmlpy.keras.layer import Layer, Shape, Weight, listed_layers
 from dmlpy.keras.loop import Run, evaluate
 from dmlpy.keras.losses import Loss
 from dmlpy.keras.losses import loss as find_loss
@@ -74,14 +74,7 @@ class Sequential:
         self.backend = Backend(device, seed)
         self._compiled: _Compiled | None = None
         self.stop_training = False
-        try:
-            first = () if layers is None else entries(layers)
-        except (TypeError, ValueError):  # it has none, or more than a list may have
-            first = None
-        if first is None or isinstance(layers, Layer | type):
-            remedy = class_remedy(layers, Layer) if isinstance(layers, type) else "put it into a list: [...]"
-            raise DescError("Sequential", [Problem("field.form", "layers", brief(layers), "a list of layers", remedy=remedy)])
-        for layer in first:
+        for layer in () if layers is None else listed_layers(layers):
             self.add(layer)
 
     def __repr__(self) -> str:
@@ -187,7 +180,7 @@ class Sequential:
 
     # Training
 
-    def compile(self, optimizer: Optimizer | str, loss: Loss | str, metrics: Sequence[str] | str = ()) -> None:
+    def compile(self, optimizer: Optimizer | str, loss: Loss | str, metrics: Sequence[str] | str | None = ()) -> None:
         """Sets how the model is trained. The optimizer starts from its initial state.
 
         Args:
@@ -201,7 +194,8 @@ class Sequential:
         problems: list[Problem] = []
         made: Optimizer = found_argument(find_optimizer, optimizer, "optimizer", problems)
         minimized: Loss = found_argument(find_loss, loss, "loss", problems)
-        names = found_argument(Objective.metric_names, (metrics,) if isinstance(metrics, str) else metrics, "metrics", problems)
+        listed = (metrics,) if isinstance(metrics, str) else () if metrics is None else metrics
+        names = found_argument(Objective.metric_names, listed, "metrics", problems)
         if problems:
             raise DescError("Sequential.compile", problems)
         made.reset()

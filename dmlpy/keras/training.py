@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
-from dmlpy.description.coercion import brief
+from dmlpy.description.coercion import brief, is_among
 from dmlpy.keras.arguments import found_array
 from dmlpy.keras.losses import BinaryCrossentropy, Crossentropy, Loss, SparseCategoricalCrossentropy, score_weights
 from dmlpy.keras.simple import Dense
@@ -60,10 +60,12 @@ class Objective:
         Raises:
             DescError: a metric is unknown.
         """
+        if not isinstance(metrics, list | tuple):
+            raise DescError("metrics", [Problem("field.form", "", brief(metrics), "a list of metrics' names: ['accuracy']")])
         problems = [
             Problem("metric.unknown", f"[{index}]", brief(metric), "accuracy", remedy=did_you_mean(metric, _METRICS))
             for index, metric in enumerate(metrics)
-            if metric not in _METRICS
+            if not is_among(metric, _METRICS)
         ]
         if problems:
             raise DescError("metrics", problems)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cached_property
 from textwrap import indent
 from typing import TYPE_CHECKING, Any, Never
 
 import numpy as np
 
+from dmlpy.description.coercion import brief
 from dmlpy.description.enums import at_level
 from dmlpy.description.outputs import Outputs
 from dmlpy.devices.graphs.arguments import GraphArguments, immutable_problems
@@ -28,7 +30,7 @@ from dmlpy.messages.problems import BindError, Problem
 from dmlpy.system import forks
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
+    from collections.abc import Callable, Collection, Sequence
 
     from dmlpy.description.enums import ExecutionFlags, FeatureLevel
     from dmlpy.description.tensors import TensorDesc
@@ -259,9 +261,14 @@ class CompiledGraph:
         Raises:
             BindError: inputs that do not fit.
         """
+        given = tensors if inputs is None else inputs
+        if not isinstance(given, Mapping):
+            raise BindError(
+                f"{self.name}.trace", [Problem("bind.form", "inputs", brief(given), "a mapping of the inputs' names to arrays")]
+            )
         traced = self._traced()
         ir = traced._program.ir
-        values = traced._run(tensors if inputs is None else inputs, None, stream, copy=False, temporary=None).as_dict()
+        values = traced._run(given, None, stream, copy=False, temporary=None).as_dict()
         order = {index: step for step, index in enumerate(ir.order())}
         sources = sorted(ir.tensors, key=lambda source: (order[source[0] or 0], source[1]))
         return {label: values[f"{index}.{at}"] for (index, at), label in zip(sources, ir.labels(sources), strict=True)}

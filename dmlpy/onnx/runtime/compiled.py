@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, Never
 import numpy as np
 
 from dmlpy.debugging import FALLBACKS, log_once
-from dmlpy.description.coercion import brief
+from dmlpy.description.coercion import as_uint, brief, entries
 from dmlpy.devices import Device
 from dmlpy.devices import device as find_device
 from dmlpy.devices.persistence.pickling import Refused, device_name, version_refused, written_by
@@ -83,6 +83,9 @@ class CompiledModel:
         self.model = model
         self.device = find_device(device)
         self.feature_level = feature_level
+        if not isinstance(keep_bytes, int | np.integer) or isinstance(keep_bytes, bool) or keep_bytes < 0:
+            problem = Problem("field.form", "keep_bytes", brief(keep_bytes), "a number of bytes, 0 or more")
+            raise DescError(f"{model.name}.compile", [problem])
         self._cache = LRUCache(keep_bytes)
         self._recurring = BoundRunCache(self.device, self._cache)
         weights = PackedWeights(model.loaded)
@@ -193,7 +196,7 @@ class CompiledModel:
             BindError: sizes are missing or do not fit.
             CompileError: the model does not run with these sizes.
         """
-        return self._fitting(sizes or {}).plan()
+        return self._fitting({} if sizes is None else self._sizes_by_name(sizes)).plan()
 
     def profile(self, inputs: Mapping[str, Any], *, runs: int = 20) -> Profile:
         """Measures whole runs, as `run` makes them, and each node by itself: those of graphs one by one, those on the host as they run.
@@ -251,6 +254,26 @@ class CompiledModel:
         if problems:
             raise BindError(self.model.name, problems)
         return self._compile_for_sizes(found)
+
+    def _sizes_by_name(self, sizes: Any) -> dict[str, tuple[int, ...]]:
+        """The sizes of inputs, which a caller may have given in another form."""
+        if not isinstance(sizes, Mapping):
+            found, expected = brief(sizes), "sizes by the names of inputs: {'x': (1, 3, 224, 224)}"
+            raise BindError(self.model.name, [Problem("onnx.sizes", "sizes", found, expected)])
+        read, problems = {}, []
+        for name, own in sizes.items():
+            try:
+                read[name] = entries(own, as_uint)
+            except (TypeError, ValueError):
+                problems.append(Problem("onnx.sizes", f"sizes[{name!r}]", brief(own), "the sizes of the input: a list of integers"))
+            if name not in self.model.inputs:
+                known = self.model.inputs
+                problems.append(
+                    Problem("onnx.sizes", f"sizes[{name!r}]", "no input", f"one of {listed([*known])}", remedy=did_you_mean(name, known))
+                )
+        if problems:
+            raise BindError(self.model.name, problems)
+        return read
 
     def _by_name(self, inputs: Mapping[str, Any]) -> Mapping[str, Any]:
         """The inputs, which a caller may have given without their names."""
