@@ -293,7 +293,7 @@ def test_a_runtime_launches_under_a_sanitizer() -> None:
 
 def test_capture_records_and_replay_executes(runtime: EmulatedRuntime) -> None:
     numbers, output = device(runtime, np.arange(8, dtype=np.float32)), unset(runtime, 8)
-    function, argument = load(runtime, "reverse<true>", 32), parameters(1, input=numbers, output=output)
+    function, argument = load(runtime, "reverse<true>"), parameters(1, input=numbers, output=output)
 
     def issue(stream: int) -> None:
         assert runtime.is_capturing(stream)
@@ -348,6 +348,8 @@ def test_what_a_launch_refuses() -> None:
     ]:
         with pytest.raises(DeviceError):
             runtime.launch(function, grid, threads, shared_bytes, given, 0, cooperative)
+    with pytest.raises(DeviceError, match=r"1 bytes of shared memory, loaded for 32, of which the kernel has \d+ itself"):
+        runtime.launch(load(runtime, "look_at_shared", 32), (1, 1, 1), 1, 1, argument, 0)
     with pytest.raises(DeviceError, match="stream"):
         runtime.launch(function, (1, 1, 1), 32, 0, argument, 77)
     with pytest.raises(DeviceError, match="65537"):

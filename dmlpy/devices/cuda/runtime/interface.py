@@ -145,7 +145,7 @@ class CudaRuntime(Protocol):
         """
 
     def load(self, device: int, image: bytes, symbol: str, shared_bytes: int) -> Any:
-        """Loads a launchable function; `shared_bytes` is the most dynamic shared memory that any of its launches will request."""
+        """Loads a launchable function; a block may have `shared_bytes` of shared memory, with what the kernel declares itself."""
 
     def attributes(self, function: Any) -> FunctionAttributes: ...
     def occupancy(self, function: Any, threads: int, shared_bytes: int) -> int:
