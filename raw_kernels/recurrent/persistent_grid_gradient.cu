@@ -149,7 +149,7 @@ __device__ void persistent_grid_direction(PersistentGridParameters<T> const& par
     }
 #pragma unroll 1
     for (int pass = 0; pass < passes; ++pass) {
-        Own const own;
+        Own const own{};
 #pragma unroll
         for (int p = 0; p < pairs; ++p) {
             Place const at = place_of(own, pass, p);
@@ -192,7 +192,7 @@ __device__ void persistent_grid_direction(PersistentGridParameters<T> const& par
                                                               static_cast<long long>(sequence.num_directions) * rows, 1, !backward);
     int lengths[pairs];  // if there is one pass
     {
-        Own const own;
+        Own const own{};
 #pragma unroll
         for (int p = 0; p < pairs; ++p) {
             Place const at = place_of(own, 0, p);
@@ -214,7 +214,7 @@ __device__ void persistent_grid_direction(PersistentGridParameters<T> const& par
         bool const multiplies = step > 0 && (step < steps || parameters.hidden_init_gradient.data != nullptr);
         for (int pass = 0; pass < passes; ++pass) {
             int const there = end_sample - first_sample - pass * Product::samples;
-            Own const own;
+            Own const own{};
             bool exists[pairs];
             bool takes[pairs];
             bool took[pairs];  // the step before
@@ -329,7 +329,7 @@ __device__ void persistent_grid_direction(PersistentGridParameters<T> const& par
     for (int time = has_expired ? 0 : steps; time < sequence.seq_length; ++time) {
 #pragma unroll 1
         for (int pass = 0; pass < passes; ++pass) {
-            Own const own;
+            Own const own{};
 #pragma unroll
             for (int p = 0; p < pairs; ++p) {
                 Place const at = place_of(own, pass, p);

@@ -135,6 +135,16 @@ def test_a_refused_source_is_reported_with_the_log(runtime: CupyRuntime) -> None
         runtime.compile("source", ["copy<float>"], 90)
 
 
+@pytest.mark.parametrize(("version", "is_too_old"), [((12, 0), True), ((12, 1), False), ((13, 0), False)])
+def test_an_nvrtc_that_lacks_instructions_is_named(runtime: CupyRuntime, version: tuple[int, int], is_too_old: bool) -> None:
+    nvrtc = sys.modules["cupy"].cuda.nvrtc
+    nvrtc.refused, nvrtc.getVersion = {"copy<float>": "kernel.cu(3): error"}, lambda: version
+    with pytest.raises(DeviceError) as raised:
+        runtime.compile("source", ["copy<float>"], 90)
+    hint = ", as NVRTC 12.0 is older than 12.1, which all kernels need: install a newer CUDA toolkit, or dmlpy[cuda12]"
+    assert str(raised.value) == f"NVRTC refuses copy<float> for sm_90{hint if is_too_old else ''}:\nkernel.cu(3): error"
+
+
 def test_of_several_instances_the_refused_one_is_reported(runtime: CupyRuntime, gpus: FakeGpus) -> None:
     sys.modules["cupy"].cuda.nvrtc.refused = {"copy<float>": "kernel.cu(3): error", "scale<float>": "kernel.cu(4): error"}
     with pytest.raises(DeviceError, match=r"refuses copy<float> for sm_90:\nkernel\.cu\(3\): error$"):

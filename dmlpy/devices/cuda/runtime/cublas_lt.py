@@ -80,7 +80,7 @@ class CublasLt:
     def bind(
         self, a: Matrix, b: Matrix, d: Matrix, fusion: Fusion, tf32: bool, workspace: tuple[int, int], batch: int
     ) -> Callable[[int], None] | None:
-        """Enqueues D = f(alpha A @ transpose(B) + beta C + bias) on a stream; None if cublasLt has no algorithm for it or the bias's address.
+        """Enqueues D = f(alpha A @ transpose(B) + beta C + bias) on a stream; None if no algorithm takes the matrices and the bias.
 
         Args:
             a: the left factor.

@@ -34,6 +34,8 @@ Array = np.ndarray[Any, Any]
 
 _COMPILE_OPTIONS = ("--std=c++17", "--device-as-default-execution-space")
 """Without the second, NVRTC before 13.2 compiles the kernels' generic lambdas as host functions, and lambdas cannot be annotated."""
+_OLDEST_COMPLETE = (12, 1)
+"""The oldest NVRTC that compiles all kernels: 12.0 does not know how the blocks of a cluster write to each other."""
 _MINIMAL_SINCE = (12, 9)
 """The oldest NVRTC that `--minimal` was tested with. It omits CUDA declarations that no kernel here needs, which saves compile time."""
 
@@ -56,6 +58,14 @@ def compiler_name(version: tuple[int, int]) -> str:
     """A version of NVRTC with its options: part of the key of compiled kernels."""
     major, minor = version
     return " ".join([f"NVRTC {major}.{minor}", *compile_options(version)])
+
+
+def _too_old(version: tuple[int, int]) -> str:
+    """Why a version of NVRTC may refuse a kernel, as part of a sentence; empty if it compiles all of them."""
+    if version >= _OLDEST_COMPLETE:
+        return ""
+    given, needed = (".".join(map(str, numbers)) for numbers in (version, _OLDEST_COMPLETE))
+    return f", as NVRTC {given} is older than {needed}, which all kernels need: install a newer CUDA toolkit, or dmlpy[cuda12]"
 
 
 class _Names(dict[int, str]):
@@ -195,8 +205,8 @@ class CupyRuntime:
             try:
                 nvrtc.compileProgram(program, (*compile_options(nvrtc.getVersion()), f"--gpu-architecture={target}"))
             except nvrtc.NVRTCError as error:
-                refused = ", ".join(entries)
-                raise DeviceError(f"NVRTC refuses {refused} for {target}:\n{nvrtc.getProgramLog(program)}") from error
+                refused, log = ", ".join(entries), nvrtc.getProgramLog(program)
+                raise DeviceError(f"NVRTC refuses {refused} for {target}{_too_old(nvrtc.getVersion())}:\n{log}") from error
             image = bytes(nvrtc.getCUBIN(program) if target.startswith("sm_") else nvrtc.getPTX(program))
             return [(image, str(nvrtc.getLoweredName(program, entry))) for entry in entries]
         finally:
