@@ -60,21 +60,35 @@ def build_results(layout: EntryLayout, gradient: bool, stored: Storage, isa: Isa
 
 def _for_each_chunk(layout: EntryLayout, chunk: Any) -> TaskBody:
     """Calls chunk(p, outer, group, first, last, number, scratch) for each chunk: a part of a plane, or of the rows."""
-    planes = layout == "planes"
 
     @jit
-    def run_tile(p: BatchNormalizationParameters, tile: Any, scratch: Any) -> Any:
-        count = p.outer * p.groups * p.chunks if planes else p.chunks
-        for number in range(count * tile // p.tiles, count * (tile + 1) // p.tiles):
-            if planes:
-                plane, part = number // p.chunks, number % p.chunks
-                first, last = p.inner * part // p.chunks, p.inner * (part + 1) // p.chunks
-                chunk(p, plane // p.groups, plane % p.groups, first, last, number, scratch)
-            else:
-                first = number * CHUNK_ROWS
-                chunk(p, 0, 0, first, min(p.outer, first + CHUNK_ROWS), number, scratch)
+    def run_planes(p: BatchNormalizationParameters, tile: Any, scratch: Any) -> Any:
+        groups, inner, chunks, count = p.groups, p.inner, p.chunks, p.outer * p.groups * p.chunks
+        begin = count * tile // p.tiles
+        plane, part = begin // chunks, begin % chunks
+        outer, group = plane // groups, plane % groups
+        for number in range(begin, count * (tile + 1) // p.tiles):
+            first, last = 0, inner
+            if chunks > 1:  # a division takes longer than a small plane
+                first, last = inner * part // chunks, inner * (part + 1) // chunks
+            chunk(p, outer, group, first, last, number, scratch)
+            part += 1
+            if part == chunks:
+                part = 0
+                group += 1
+            if group == groups:
+                group = 0
+                outer += 1
         return scratch
 
+    @jit
+    def run_rows(p: BatchNormalizationParameters, tile: Any, scratch: Any) -> Any:
+        for number in range(p.chunks * tile // p.tiles, p.chunks * (tile + 1) // p.tiles):
+            first = number * CHUNK_ROWS
+            chunk(p, 0, 0, first, min(p.outer, first + CHUNK_ROWS), number, scratch)
+        return scratch
+
+    run_tile = run_planes if layout == "planes" else run_rows
     return share_tiles(BatchNormalizationParameters, run_tile, own_scratch)
 
 

@@ -264,16 +264,20 @@ def _largest_of_row(stored: Storage, isa: Isa) -> Any:
 
     @jit
     def search(p: GroupParameters, x: Any, y: Any) -> None:
-        sign, a, b = all_of(np.float32(p.factor)), all_of(_LOWEST), all_of(_LOWEST)
+        sign, a, b, c, d = all_of(np.float32(p.factor)), all_of(_LOWEST), all_of(_LOWEST), all_of(_LOWEST), all_of(_LOWEST)
         for outer in range(p.outer_size):
             row = x + outer * p.x_outer
-            whole = p.entry_size // (2 * lanes) * (2 * lanes)
-            for at in range(0, whole, 2 * lanes):
-                a = larger(a, multiply(read(row + at * size, lanes), sign))
-                b = larger(b, multiply(read(row + (at + lanes) * size, lanes), sign))
+            whole = p.entry_size // (4 * lanes) * (4 * lanes)
+            for at in range(0, whole, 4 * lanes):
+                place = row + at * size
+                a = larger(a, multiply(read(place, lanes), sign))
+                b = larger(b, multiply(read(place + lanes * size, lanes), sign))
+                place += 2 * lanes * size
+                c = larger(c, multiply(read(place, lanes), sign))
+                d = larger(d, multiply(read(place + lanes * size, lanes), sign))
             for at in range(whole, p.entry_size, lanes):
                 a = larger(a, vector_at(p, row + at * size, p.entry_size - at))
-        set_one(y, np.float32(largest_of(larger(a, b)) * np.float32(p.factor)))
+        set_one(y, np.float32(largest_of(larger(larger(a, b), larger(c, d))) * np.float32(p.factor)))
 
     @jit
     def unit(p: GroupParameters, x: Any, y: Any, left: Any) -> None:
