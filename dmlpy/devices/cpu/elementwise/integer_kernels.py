@@ -37,7 +37,8 @@ if TYPE_CHECKING:
 _EXACT = 1 << 51
 """Integers below it are exact in float64, and so are their quotients' sides of each integer."""
 _INT8, _UINT8, _INT32, _UINT32, _INT64, _FLOAT32 = map(int, Kind)
-_CONVERT, _ADD, _SUBTRACT, _MULTIPLY, _MIN, _MAX, _EQUAL, _LESS, _LESS_OR_EQUAL, _AND, _OR, _XOR, _NOT, _SELECT = CODES.values()
+_CONVERT, _ABS, _NEGATE, _SIGN, _RELU, _CLIP, _ADD, _SUBTRACT, _MULTIPLY, _MIN, _MAX, *_OTHERS = CODES.values()
+_EQUAL, _LESS, _LESS_OR_EQUAL, _AND, _OR, _XOR, _NOT, _SELECT = _OTHERS
 
 
 @jit
@@ -89,6 +90,23 @@ def _truth(function: Any, x: Any, y: Any) -> Any:
 
 
 @jit
+def _of_one(p: SmallParameters, x: Any) -> Any:
+    """A function of one integer, or the integer itself."""
+    result = x
+    if p.function == _ABS:
+        result = max(x, -x)
+    elif p.function == _NEGATE:
+        result = -x
+    elif p.function == _SIGN:
+        result = min(max(x, -1), 1)
+    elif p.function == _RELU:
+        result = max(x, 0)
+    elif p.function == _CLIP:
+        result = min(max(x, p.low), p.high)
+    return result
+
+
+@jit
 def _number(function: Any, x: Any, y: Any) -> Any:
     """A function of integers."""
     result = x
@@ -121,8 +139,8 @@ def build_small() -> TaskBody:
                 elif p.function == _SELECT:
                     value = _integer(a if byte_at(p.c + row * p.c_row + column * p.c_column) != 0 else b, p.a_kind)
                 else:
-                    value, other = _integer(a, p.a_kind), 0
-                    if p.function != _CONVERT and p.function != _NOT:
+                    value, other = _of_one(p, _integer(a, p.a_kind)), 0
+                    if p.function > _CLIP and p.function != _NOT:
                         other = _integer(b, p.b_kind)
                     value = _truth(p.function, value, other) if p.function >= _AND else _number(p.function, value, other)
                 if p.y_kind == _FLOAT32 and p.function != _SELECT:

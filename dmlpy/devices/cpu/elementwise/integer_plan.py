@@ -56,6 +56,11 @@ class Function(StrEnum):
     """The functions. Small tensors have those up to SELECT, whose places are their codes; large ones have all but a few."""
 
     CONVERT = "convert"
+    ABS = "abs"
+    NEGATE = "negate"
+    SIGN = "sign"
+    RELU = "relu"
+    CLIP = "clip"
     ADD = "add"
     SUBTRACT = "subtract"
     MULTIPLY = "multiply"
@@ -76,16 +81,11 @@ class Function(StrEnum):
     BIT_NOT = "bit not"
     SHIFT_LEFT = "shift left"
     SHIFT_RIGHT = "shift right"
-    ABS = "abs"
-    NEGATE = "negate"
-    SIGN = "sign"
-    RELU = "relu"
     RELU_GRADIENT = "relu gradient"
     DIVIDE = "divide"
     MODULUS_TRUNCATE = "modulus truncate"
     MODULUS_FLOOR = "modulus floor"
     POW = "pow"
-    CLIP = "clip"
 
 
 CODES = {function: code for code, function in enumerate(tuple(Function)[: tuple(Function).index(Function.SELECT) + 1])}
@@ -175,6 +175,8 @@ class SmallParameters(KernelStruct):
     c_row: Bytes = field("from a row of the condition to the next")
     c_column: Bytes = field("from a column of the condition to the next")
     c_kind: Count = field("the `Kind` of the condition")
+    low: Count = field("of CLIP, the lower limit")
+    high: Count = field("of CLIP, the upper limit, which wins")
 
 
 class SmallPlan(PlanWithoutConstants):
@@ -185,14 +187,17 @@ class SmallPlan(PlanWithoutConstants):
         places: the output, and the inputs in the kernel's order.
         kinds: their types.
         axes: two axes of their elements.
+        limits: of CLIP, the limits of the results.
     """
 
     temporary_size = 0
 
-    def __init__(self, function: Function, places: tuple[str, ...], kinds: tuple[Kind, ...], axes: tuple[Axis, Axis]) -> None:
+    def __init__(
+        self, function: Function, places: tuple[str, ...], kinds: tuple[Kind, ...], axes: tuple[Axis, Axis], limits: tuple[int, int]
+    ) -> None:
         self._function, self._places, self._kinds = function, places, kinds
         self._elements = axes[0].size * axes[1].size
-        self._values = {"function": CODES[function], "rows": axes[0].size, "columns": axes[1].size}
+        self._values = {"function": CODES[function], "rows": axes[0].size, "columns": axes[1].size, "low": limits[0], "high": limits[1]}
         for at, (name, kind) in enumerate(zip("yabc", kinds, strict=False)):
             size = DataType[kind.name].numpy.itemsize
             row, column = (axis.strides[at] * size for axis in axes)
@@ -398,11 +403,14 @@ def _planned(
     desc: OperatorDesc, function: Function, places: tuple[str, ...], descs: Sequence[TensorDesc]
 ) -> SmallPlan | ContiguousPlan | RowsPlan | ChoicePlan | None:
     """The plan of a function, or None; its places are the output, and the inputs in the kernel's order."""
+    if getattr(desc, "scale_bias", None) is not None:
+        return None
     axes = merged(descs[0].sizes, [each.element_strides for each in descs])
     if _is_small(function, descs) and len(axes) <= 2:
         outer, inner = (_ONE, _ONE, *axes)[-2:]
-        return SmallPlan(function, places, tuple(Kind[each.data_type.name] for each in descs), (outer, inner))
-    if descs[0].data_type.bits < 8 or getattr(desc, "scale_bias", None) is not None:
+        limits = _limits(desc, descs[0]) if function is Function.CLIP else (0, 0)
+        return SmallPlan(function, places, tuple(Kind[each.data_type.name] for each in descs), (outer, inner), limits)
+    if descs[0].data_type.bits < 8:
         return None
     has_rows = bool(axes) and axes[-1].size >= _SHORTEST_ROW and axes[-1].strides[0] == 1 and max(axes[-1].strides) == 1
     if function is Function.SELECT:
