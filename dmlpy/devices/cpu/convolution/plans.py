@@ -9,7 +9,6 @@ from dmlpy.description.enums import DataType
 from dmlpy.description.tensors import same_layout
 from dmlpy.devices.cpu.plans import plan
 from dmlpy.devices.numpy.convolution.geometry import Geometry
-from dmlpy.devices.plan import with_tensors
 from dmlpy.operators.activation import ActivationReluDesc
 from dmlpy.operators.convolution import ConvolutionDesc
 from dmlpy.operators.elementwise.ranges import ElementWiseClipDesc
@@ -64,14 +63,14 @@ def _on_planes(desc: ConvolutionDesc, geometry: Geometry, candidate: Convolution
     from dmlpy.devices.cpu.convolution.plan import ConvolutionPlan
     from dmlpy.devices.cpu.tensor_copies import LayoutCopiesPlan, dense
 
-    places = [place for place in ("input_tensor", "output_tensor", "added_tensor") if place in desc.tensors()]
+    places: list[str] = [place for place in ("input_tensor", "output_tensor", "added_tensor") if place in desc.tensors()]
     if (geometry.channels, geometry.filters) != (1, 1) or candidate.is_row_blocked or desc.input_tensor.element_count < _FEWEST_COPIED:
         return None
     given = {place: desc.tensors()[place] for place in places}
     copied = {place: dense(tensor) for place, tensor in given.items() if not same_layout(tensor, dense(tensor).element_strides)}
     if not copied:
         return None
-    other = with_tensors(desc, copied)
+    other = desc.replace(**copied)
     on_copies = ConvolutionPlan(other, Geometry.of(other))
     return LayoutCopiesPlan(on_copies, desc, copied) if on_copies.is_row_blocked else None
 

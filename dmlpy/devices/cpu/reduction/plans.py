@@ -34,8 +34,8 @@ def reduction_plan(desc: ReduceDesc) -> Plan | str:
 
     if desc.function not in _FUNCTIONS:
         kind = ArgmaxDesc if desc.function is ReduceFunction.ARGMAX else ArgminDesc
-        tensors = {"input_tensor": desc.input_tensor, "output_tensor": desc.output_tensor}
-        return index_plan(kind(**tensors, axes=desc.axes, axis_direction=AxisDirection.INCREASING))
+        x, y = desc.input_tensor, desc.output_tensor
+        return index_plan(kind(input_tensor=x, output_tensor=y, axes=desc.axes, axis_direction=AxisDirection.INCREASING))
     integers = _SUMMED_INTEGERS if desc.function in _OF_INTEGERS else ()
     groups = Groups.of(desc.tensors(), set(desc.axes), reduces=True, integers=integers)
     if isinstance(groups, str):
