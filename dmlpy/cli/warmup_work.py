@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from dmlpy.description.tensors import TensorDesc
-from dmlpy.devices.cpu.quantized.products import host_byte_isa
 from dmlpy.devices.graphs.elementwise_group_desc import ElementwiseGroupDesc, GroupedOperator
 from dmlpy.devices.graphs.fused_convolution_descs import EpilogueConvolutionDesc
 from dmlpy.devices.graphs.lookup_table_desc import LookupConvolutionDesc, LookupTableDesc
@@ -250,7 +249,7 @@ def _quantized_layers(kind: str) -> Iterator[tuple[str, OperatorDesc]]:
         )
         title = f"convolutions{', depthwise' * (groups > 1)}, {kind}"
         yield title, convolution
-        if host_byte_isa().moves_bytes and window == 3:
+        if window == 3:
             own = {name: getattr(convolution, name) for name in type(convolution).model_fields}
             squares = _product_nodes(_tensor(kind, 1, 16, size // stride, size // stride))
             yield title, LookupConvolutionDesc(**own, constant_tensors=(), nodes=squares)
