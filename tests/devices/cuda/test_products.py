@@ -95,7 +95,7 @@ def iterate(
     argument["timeout"] = (expired.pointer, *reports, int(limit_s * 1e9 / 1024))
     shared_bytes = whole_pieces(product.shared_bytes(size), operand if alone else product.staged_bytes(size))
     entry = f"iterate<{scalar_type(product.data_type)}, {product.type_name}, Protocol::{protocol}, {str(scaled).lower()}>"
-    function = runtime.load(0, *runtime.compile(sources.read(FILE), [entry], 90)[0], shared_bytes)
+    function = runtime.load(0, *runtime.compile(sources.read(FILE), [entry], 90)[0], runtime.limits(0).shared_memory_per_block)
     runtime.launch(function, (blocks - missing, 1, 1), PRODUCT_THREADS, shared_bytes, argument, 0, cooperative=not alone)
     runtime.check_guards()
     if left is not None:
