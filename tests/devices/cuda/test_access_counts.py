@@ -30,7 +30,7 @@ def counted(
     runtime = CountingRuntime(blocks=traced, delay_us=delay_us)
     arrays = {"input": device(runtime, np.zeros(1 << 14, np.float32)), "output": unset(runtime, 1 << 14)}
     arrays["words"] = device(runtime, np.array(words or [0] * blocks, np.uint32))
-    function = runtime.load(0, *image(entry), SHARED_BYTES)
+    function = runtime.load(0, *image(entry), runtime.limits(0).shared_memory_per_block)
     runtime.launch(function, (blocks, 1, 1), threads, SHARED_BYTES, parameters(count, **arrays), 0, cooperative=True)
     runtime.check_guards()
     (counts,) = runtime.launches
