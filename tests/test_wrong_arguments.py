@@ -88,7 +88,7 @@ CALLS: dict[str, tuple[Callable[[Any], object], tuple[Any, ...]]] = {
     "up_sample_2d": (lambda value: pydirectml.up_sample_2d(expression(), value, "NEAREST_NEIGHBOR"), (None, "x", [2, 2], *JUNK)),
     "mean_variance_normalization": (pydirectml.mean_variance_normalization, (None, "x", [], *JUNK)),
     "gru, activation_descs": (
-        lambda value: pydirectml.gru(*[expression()] * 3, activation_descs=value),
+        lambda value: pydirectml.gru(expression(), expression(), expression(), activation_descs=value),
         (None, "x", pydirectml.FusedActivation(), *(junk for junk in JUNK if getattr(junk, "shape", None) != ())),
     ),
     "average_pooling, include_padding": (

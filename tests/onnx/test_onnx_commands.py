@@ -113,15 +113,15 @@ def test_what_is_wrong_has_a_status(tmp_path: Path) -> None:
     assert "--format is" in dmlpy("onnx", "check", broken, "--format", "xml")[2]
 
 
-ARGUMENTS = {
-    "--size N is neither a symbol nor an input, expected one of [n, x]": ["onnx check", "onnx run", ["--size", "N=1"]],
-    "--size x is 3, expected the sizes of the input": ["onnx check", "onnx run", ["--size", "x=3"]],
-    "--size x is [2, 4], expected sizes that the input has": ["onnx check", "onnx run", ["--size", "x=2,4"]],
-    "--input y is no input of the model, expected one of [x]": ["onnx run", ["--input", "y=x.npy"]],
-    "--input x is of sizes [2], expected float32 [n, 3]": ["onnx run", ["--input", "x=x.npy"]],
-    "remedy: --input x=FILE.npy": ["onnx run", []],
-    "--binding_shape x is [2, 4], expected sizes of float32 [n, 3]": ["run", ["-b", "x:2,4"]],
-    "--binding_shape out/y is [4, 3], expected sizes of float32 [2, 3]": ["run", ["-b", "x:2,3", "-b", "out/y:4,3"]],
+ARGUMENTS: dict[str, tuple[str, list[str]]] = {
+    "--size N is neither a symbol nor an input, expected one of [n, x]": ("onnx check, onnx run", ["--size", "N=1"]),
+    "--size x is 3, expected the sizes of the input": ("onnx check, onnx run", ["--size", "x=3"]),
+    "--size x is [2, 4], expected sizes that the input has": ("onnx check, onnx run", ["--size", "x=2,4"]),
+    "--input y is no input of the model, expected one of [x]": ("onnx run", ["--input", "y=x.npy"]),
+    "--input x is of sizes [2], expected float32 [n, 3]": ("onnx run", ["--input", "x=x.npy"]),
+    "remedy: --input x=FILE.npy": ("onnx run", []),
+    "--binding_shape x is [2, 4], expected sizes of float32 [n, 3]": ("run", ["-b", "x:2,4"]),
+    "--binding_shape out/y is [4, 3], expected sizes of float32 [2, 3]": ("run", ["-b", "x:2,3", "-b", "out/y:4,3"]),
 }
 """What wrong options are told, with the commands that take them: all end with 2."""
 
@@ -131,8 +131,8 @@ def test_options_that_do_not_fit_the_model_are_wrong_arguments(told: str, tmp_pa
     monkeypatch.chdir(tmp_path)
     np.save("x.npy", np.ones(2, np.float32))
     path = written(tmp_path, good())
-    *commands, options = ARGUMENTS[told]
-    for command in commands:
+    commands, options = ARGUMENTS[told]
+    for command in commands.split(", "):
         device = [] if command == "onnx check" else ["--device", "numpy"]
         status, out, err = dmlpy(*command.split(), path, *device, *options)
         assert (status, told in out + err) == (2, True), (command, out, err)
@@ -146,7 +146,12 @@ def test_models_and_graphs_are_read_from_standard_input(command: str, tmp_path: 
     graph.output("y", graph.add(dml.ActivationReluDesc, "relu", input_tensor=x))
     given = graph.build().to_json().encode() if command == "export" else good().SerializeToString()
     target = tmp_path / "made.onnx"
-    options = {"check": [], "run": ["--input", f"x={tmp_path / 'x.npy'}", "--device", "numpy"], "export": ["--output", target]}[command]
+    given_options: dict[str, list[object]] = {
+        "check": [],
+        "run": ["--input", f"x={tmp_path / 'x.npy'}", "--device", "numpy"],
+        "export": ["--output", target],
+    }
+    options = given_options[command]
     status, out, err = dmlpy("onnx", command, "-", *options, stdin=given)
     told = {"check": "1: 1 on DirectML", "run": "out/y: float32 [1, 3]", "export": f"{target}: 1 nodes of ONNX for 1 of the graph"}
     assert (status, told[command] in out) == (0, True), (out, err)

@@ -204,7 +204,7 @@ def test_a_constant_is_the_array_as_it_was() -> None:
 
 
 WRONG_NAMES = {
-    "alhpa": (lambda a: x.gemm(a, a, alhpa=2), "gemm", "alpha"),
+    "alphas": (lambda a: x.gemm(a, a, alphas=2), "gemm", "alpha"),
     "TransA": (lambda a: x.gemm(a, a, TransA=True), "gemm", "trans_a"),
     "a_tensor": (lambda a: x.gemm(a_tensor=a, b=a), "gemm", "a"),
     "input_tensors": (lambda a: x.join(input_tensors=[a], axis=0), "join", "inputs"),
