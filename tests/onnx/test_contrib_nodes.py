@@ -63,11 +63,16 @@ POOLED: dict[str, Array | None] = {"x": X[None], **PARAMETERS}
 
 @pytest.mark.parametrize(
     ("opset", "axis", "axes"),
-    [(9, 1, (1, 2)), (9, 2, (2,)), (9, 0, (0, 1, 2)), (13, -1, (2,)), (13, 1, (1,)), (13, 0, (0,))],
+    [(9, 1, (1, 2)), (9, 2, (2,)), (9, 0, (0, 1, 2)), (12, None, (1, 2)), (13, -1, (2,)), (13, 1, (1,)), (13, 0, (0,)), (13, None, (2,))],
 )
-def test_softmax_of_quantized_numbers(opset: int, axis: int, axes: tuple[int, ...]) -> None:
-    """Before opset 13 of Softmax all dimensions from the axis on are one."""
-    found = loaded("QLinearSoftmax", {"x": X, **PARAMETERS}, {"y": TensorProto.UINT8}, KNOWN, opset=opset, axis=axis)
+def test_softmax_of_quantized_numbers(opset: int, axis: int | None, axes: tuple[int, ...]) -> None:
+    """Before opset 13 of Softmax all dimensions from the axis on are one, and the axis is 1 where the node has none.
+
+    ONNX Runtime 1.32.0 takes the last axis there, though its quantizer leaves out the axis that the Softmax had left out
+    (findings/onnxruntime-quantization-old-softmax.sh).
+    """
+    own = {"opset": opset} if axis is None else {"opset": opset, "axis": axis}
+    found = loaded("QLinearSoftmax", {"x": X, **PARAMETERS}, {"y": TensorProto.UINT8}, KNOWN, **own)
     assert [record.where for record in found.interpretation().records] == ["directml"]
     exponents = np.exp((X.astype(np.float64) - 120) * np.float32(0.02))
     expected = quantized(exponents / exponents.sum(axes, keepdims=True), 1 / 256, 0)
