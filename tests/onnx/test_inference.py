@@ -6,10 +6,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from onnx import TensorProto
+from onnx import TensorProto, shape_inference
 from onnx.helper import make_node
 
 from dmlpy import onnx
+from dmlpy.onnx.lowering import shape_inference as own_inference
 from tests.support.onnx.models import model
 
 ROWS: list[tuple[str, int, list[tuple[int, ...]], dict[str, Any], tuple[int, ...]]] = [
@@ -75,3 +76,31 @@ def test_a_node_of_unknown_sizes_is_not_given_four_dimensions() -> None:
     (record,) = loaded.interpretation().records
     assert record.where == "host"
     assert record.problems[0].headline().startswith("output 0 is of unknown dimensions, expected sizes that follow")
+
+
+def test_nodes_that_differ_by_names_are_inferred_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What inference reads keeps them apart: attributes, sizes and the elements of shapes, but not of weights."""
+    inferred: list[str] = []
+    infer = shape_inference.infer_node_outputs
+
+    def counted(schema: Any, node: Any, *arguments: Any, **more: Any) -> Any:
+        inferred.append(node.output[0])
+        return infer(schema, node, *arguments, **more)
+
+    monkeypatch.setattr(shape_inference, "infer_node_outputs", counted)
+    monkeypatch.setattr(own_inference, "_INFERRED", {})
+    constants = {"p": np.array([6, 2]), "q": np.array([4, 3]), "w": np.ones((3, 3), np.float32), "v": np.zeros((3, 3), np.float32)}
+    nodes = [
+        make_node("MatMul", ["x", "w"], ["a"]),
+        make_node("MatMul", ["a", "v"], ["b"]),  # other weights
+        make_node("Reshape", ["b", "p"], ["c"]),
+        make_node("Reshape", ["b", "q"], ["d"]),  # another shape
+        make_node("Transpose", ["d"], ["e"], perm=[1, 0]),
+        make_node("Transpose", ["d"], ["f"], perm=[0, 1]),  # another attribute
+        make_node("Transpose", ["c"], ["g"], perm=[1, 0]),  # other sizes
+        make_node("Transpose", ["d"], ["h"], perm=[1, 0]),
+    ]
+    records = onnx.load(model(nodes, {"x": [4, 3]}, ["e", "f", "g", "h"], constants=constants)).interpretation().records
+    assert inferred == ["a", "c", "d", "e", "f", "g"]
+    sizes = [record.outputs[0].sizes for record in records]
+    assert sizes == [(4, 3), (4, 3), (6, 2), (4, 3), (3, 4), (4, 3), (2, 6), (3, 4)]

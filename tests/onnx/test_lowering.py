@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
-from onnx import TensorProto
+from onnx import TensorProto, helper
 from onnx.helper import make_node, make_tensor
 
 from dmlpy import onnx
@@ -461,3 +461,20 @@ def test_the_nearest_element_as_tensorflow_counts(size: int, output: int, opset:
     loaded = onnx.load(model([node], {"x": x.shape}, ["y"], constants=constants, opset=opset))
     chosen = [min(size - 1, int(np.floor((i + 0.5) * size / output))) for i in range(output)]
     np.testing.assert_array_equal(loaded.compile("numpy")({"x": x})["y"], x[:, :, :, chosen])
+
+
+@pytest.mark.parametrize(
+    ("element", "between", "place"),
+    [(TensorProto.FLOAT, [], "directml"), (TensorProto.FLOAT16, [], "directml"), (TensorProto.FLOAT, ["Transpose"], "host")],
+)
+def test_numbers_that_were_widened_are_infinite_where_they_were_before(element: int, between: Sequence[str], place: str) -> None:
+    """DirectML has no IsInf of FLOAT64, to which exporters of PyTorch cast. Turned values are not those in order."""
+    operators = ["Cast", *between, "IsInf"]
+    nodes = [
+        make_node(name, [f"v{at}"], [f"v{at + 1}"], **({"to": TensorProto.DOUBLE} if not at else {})) for at, name in enumerate(operators)
+    ]
+    given = np.asarray([[1, np.inf, -np.inf], [np.nan, 6e4, -0.0]], helper.tensor_dtype_to_np_dtype(element))
+    loaded = onnx.load(model(nodes, {"v0": [2, 3]}, [f"v{len(nodes)}"], types={"v0": element}, opset=20))
+    assert loaded.interpretation().records[-1].where == place
+    (found,) = loaded.compile("numpy")(v0=given).values()
+    np.testing.assert_array_equal(found, np.isinf(given.T if between else given))

@@ -15,6 +15,7 @@ from dmlpy.description.bfloat16_numbers import is_float
 from dmlpy.description.enums import DataType, FeatureLevel
 from dmlpy.onnx.loading.elements import FLOATS, dtype_of
 from dmlpy.onnx.lowering.rules import lowers
+from dmlpy.x.producers import OperatorProducer
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -216,12 +217,23 @@ def bit_cast(node: Node) -> Expression:
     return _with_type(data, kind)
 
 
+def _before_widening(data: Expression) -> Expression:
+    """What a value of FLOAT64 was cast from, as exporters of PyTorch do before IsInf: no number becomes infinite by that."""
+    made = data._ref.producer
+    if data.data_type is not DataType.FLOAT64 or not isinstance(made, OperatorProducer) or made.desc.short_name() != "CAST":
+        return data
+    given = made.inputs["input_tensor"]
+    is_float = given.tensor.data_type in (DataType.FLOAT32, DataType.FLOAT16)
+    is_whole = data.tensor.is_packed and data.tensor.element_count == given.tensor.element_count
+    return x.Expression(given).reshape(*data.sizes) if is_float and is_whole else data
+
+
 @lowers("IsInf")
 def infinite(node: Node) -> Expression:
     """ELEMENT_WISE_IS_INFINITY."""
     modes = {(1, 1): "EITHER", (1, 0): "POSITIVE", (0, 1): "NEGATIVE"}
     wanted = bool(node.attribute("detect_positive")), bool(node.attribute("detect_negative"))
-    (data,) = in_four(node.x(0))
+    (data,) = in_four(_before_widening(node.x(0)))
     if wanted not in modes:
         return x.fill_value_constant(value_data_type="UINT8", value=0, output_sizes=data.sizes)
     return x.is_infinity(data, infinity_mode=modes[wanted])
