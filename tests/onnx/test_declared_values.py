@@ -154,8 +154,10 @@ def test_commands_warn(command: tuple[str, ...], tmp_path: Path) -> None:
     assert "UserWarning" not in found.output
 
 
-FLOATS, INTEGERS = (TensorProto.FLOAT, [2]), (TensorProto.INT64, [2])
-COUNT, GOES_ON = (TensorProto.INT64, []), (TensorProto.BOOL, [])
+FLOATS: Declared = (TensorProto.FLOAT, [2])
+INTEGERS: Declared = (TensorProto.INT64, [2])
+COUNT: Declared = (TensorProto.INT64, [])
+GOES_ON: Declared = (TensorProto.BOOL, [])
 
 
 def a_body(

@@ -481,6 +481,7 @@ ROWS = {
             ("Slice", (integers([0]), integers(1), integers(0))),
         )
     },
+    "Unsqueeze by a matrix": Row("Unsqueeze", (normal(1, 3), integers([0])), ("'axes' is [1, 1], expected at most one dim",), held=(1,)),
     "a window of another frame": Row(
         "STFT", (normal(1, 9, 1), np.asarray(2), normal(4), np.asarray(3)), ("'window' is [4], expected [3]",), held=(1, 3)
     ),

@@ -260,7 +260,7 @@ def _input_violations(node: Node, index: int, name: str, array: Array) -> Iterat
     if name in SCALARS and array.size != 1:
         yield Violation(Problem("onnx.invalid", label, listed(array.shape), "one element"), refused=False)
     elif name in ROWS and array.ndim > 1:
-        yield Violation(Problem("onnx.invalid", label, listed(array.shape), "at most one dimension"), refused=False)
+        yield Violation(Problem("onnx.invalid", label, listed(array.shape), "at most one dimension"), refused=name == "axes")
     elif name in AXES and array.dtype.kind in "iu":
         yield from _axes_violations(node, label, array.ravel().tolist(), refused=True)
     elif name in ("frame_step", "delta") and not array.all():
