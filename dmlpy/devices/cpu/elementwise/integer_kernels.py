@@ -7,6 +7,7 @@ width of elements, which runs along rows.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -152,6 +153,19 @@ def build_small() -> TaskBody:
 
 
 _UNARY = frozenset({Function.BIT_NOT, Function.ABS, Function.NEGATE, Function.SIGN, Function.RELU, Function.NOT, Function.CLIP})
+_INSTRUCTIONS = {
+    Function.ADD: ir.IRBuilder.add,
+    Function.SUBTRACT: ir.IRBuilder.sub,
+    Function.MULTIPLY: ir.IRBuilder.mul,
+    Function.BIT_AND: ir.IRBuilder.and_,
+    Function.BIT_OR: ir.IRBuilder.or_,
+    Function.BIT_XOR: ir.IRBuilder.xor,
+}
+"""The functions of two operands that are an instruction each."""
+_CONNECTIVES = {Function.AND: ir.IRBuilder.and_, Function.OR: ir.IRBuilder.or_, Function.XOR: ir.IRBuilder.xor}
+"""The functions of two truth values, and the instructions on their masks."""
+_ORDERED = {Function.EQUAL: "==", Function.LESS: "<", Function.LESS_OR_EQUAL: "<="}
+"""The comparisons that are false for NaN, and LLVM's names of them."""
 
 
 def _type_of(dtype: np.dtype[Any], lanes: int) -> Any:
@@ -163,34 +177,16 @@ def _type_of(dtype: np.dtype[Any], lanes: int) -> Any:
 
 def _result(builder: Any, function: Function, of: np.dtype[Any], x: Any, y: Any, limits: Sequence[Any]) -> Any:
     """A function of vectors; of truth values and comparisons the mask. The limits are those of CLIP."""
-    signed, kind = of.kind != "u", x.type
-
-    def all_of(value: int) -> Any:
-        return ir.Constant(kind, [value] * kind.count)
-
-    def compared(sign: str, left: Any, right: Any) -> Any:
-        if of.kind == "f":
-            return builder.fcmp_ordered(sign, left, right)
-        return (builder.icmp_signed if signed else builder.icmp_unsigned)(sign, left, right)
-
-    zero = None if of.kind == "f" else all_of(0)
+    if function in _INSTRUCTIONS:
+        return _INSTRUCTIONS[function](builder, x, y)
+    if function in _ORDERED:
+        return _mask_where(builder, of, _ORDERED[function], x, y)
+    compared, kind, zero = partial(_mask_where, builder, of), x.type, ir.Constant(x.type, None)
     match function:
-        case Function.ADD:
-            return builder.add(x, y)
-        case Function.SUBTRACT:
-            return builder.sub(x, y)
-        case Function.MULTIPLY:
-            return builder.mul(x, y)
-        case Function.BIT_AND:
-            return builder.and_(x, y)
-        case Function.BIT_OR:
-            return builder.or_(x, y)
-        case Function.BIT_XOR:
-            return builder.xor(x, y)
         case Function.BIT_NOT:
             return builder.not_(x)
         case Function.SHIFT_LEFT | Function.SHIFT_RIGHT:
-            fits = builder.icmp_unsigned("<", y, all_of(8 * of.itemsize))
+            fits = builder.icmp_unsigned("<", y, ir.Constant(kind, [8 * of.itemsize] * kind.count))
             shifted = (builder.shl if function is Function.SHIFT_LEFT else builder.lshr)(x, builder.select(fits, y, zero))
             return builder.select(fits, shifted, zero)
         case Function.MIN:
@@ -216,15 +212,19 @@ def _result(builder: Any, function: Function, of: np.dtype[Any], x: Any, y: Any,
             return builder.fcmp_unordered("!=", x, y) if of.kind == "f" else builder.icmp_signed("!=", x, y)
         case Function.CLIP:
             low, high = (_all_lanes(builder, limit, kind) for limit in limits)
-            held = builder.select(compared("<", x, low), low, x)
-            return builder.select(compared("<", high, held), high, held)
+            raised = builder.select(compared("<", x, low), low, x)
+            return builder.select(compared("<", high, raised), high, raised)
         case Function.POW:
             return _power(builder, of, x, y)
-        case Function.AND | Function.OR | Function.XOR:
-            truths = [builder.icmp_signed("!=", value, zero) for value in (x, y)]
-            return {Function.AND: builder.and_, Function.OR: builder.or_, Function.XOR: builder.xor}[function](*truths)
         case _:
-            return compared({Function.EQUAL: "==", Function.LESS: "<", Function.LESS_OR_EQUAL: "<="}[function], x, y)
+            return _CONNECTIVES[function](builder, *(builder.icmp_signed("!=", value, zero) for value in (x, y)))
+
+
+def _mask_where(builder: Any, of: np.dtype[Any], relation: str, x: Any, y: Any) -> Any:
+    """The mask of the lanes where a relation holds; for NaN none does."""
+    if of.kind == "f":
+        return builder.fcmp_ordered(relation, x, y)
+    return (builder.icmp_unsigned if of.kind == "u" else builder.icmp_signed)(relation, x, y)
 
 
 def _all_lanes(builder: Any, value: Any, kind: Any) -> Any:

@@ -133,7 +133,7 @@ def for_each_unit_in_place(unit: Any, size: int, isa: Isa, vectors: int = 1) -> 
     vector = lanes * size
 
     @jit
-    def run_units(p: GroupParameters, first: Any, last: Any, own: Any) -> None:
+    def run_units(p: GroupParameters, first: Any, last: Any, scratch: Any) -> None:
         group, group1, column = place_of(p, first)
         for _ in range(first, last):
             x = p.x + group * p.x_group + group1 * p.x_group1 + column * vector
@@ -290,30 +290,9 @@ def _largest_of_row(stored: Storage, isa: Isa) -> Any:
 
 
 def _reduced_columns(extreme: bool, stored: Storage, isa: Isa) -> Any:
-    simd, load_store, term, larger = simd_of(isa), load_store_of(stored, isa), _term(isa), maximum_of(isa)
-    add, multiply, all_of, read, write = simd.add, simd.multiply, simd.all_of, load_store.load, load_store.store
-    lanes, size, vector = isa.lanes, load_store.size, isa.lanes * load_store.size
-    log, start, root_of, check_norms = (
-        logarithm_of(isa),
-        _LOWEST if extreme else _ZERO,
-        function_of("square_root", isa),
-        _norm_of(stored, isa),
-    )
-
-    @jit
-    def joined(p: GroupParameters, partial: Any, at: Any, left: Any) -> Any:
-        value = read(at, left)
-        return larger(partial, multiply(value, all_of(np.float32(p.factor)))) if extreme else add(partial, term(p, value))
-
-    @jit
-    def total_of(total: Any, partial: Any) -> Any:
-        return larger(total, partial) if extreme else add(total, partial)
-
-    @jit
-    def finish(p: GroupParameters, y: Any, total: Any, left: Any) -> None:
-        if p.log != 0:
-            total = log(total)
-        write(y, root_of(total) if p.root != 0 else multiply(total, all_of(np.float32(p.factor))), left)
+    load_store, check_norms, start = load_store_of(stored, isa), _norm_of(stored, isa), _LOWEST if extreme else _ZERO
+    joined, total_of, finish = _column_parts(extreme, stored, isa)
+    all_of, lanes, size, vector = simd_of(isa).all_of, isa.lanes, load_store.size, isa.lanes * load_store.size
 
     @jit
     def one(p: GroupParameters, x: Any, y: Any, left: Any) -> None:
@@ -356,6 +335,30 @@ def _reduced_columns(extreme: bool, stored: Storage, isa: Isa) -> Any:
             check_norms(p, x, y, min(left, REDUCED_VECTORS * lanes))
 
     return unit
+
+
+def _column_parts(extreme: bool, stored: Storage, isa: Isa) -> tuple[Any, Any, Any]:
+    """The kernels of a vector of columns: what joins an entry to a partial result, a partial one to the total, and writes the total."""
+    simd, load_store, term, larger = simd_of(isa), load_store_of(stored, isa), _term(isa), maximum_of(isa)
+    add, multiply, all_of, read, write = simd.add, simd.multiply, simd.all_of, load_store.load, load_store.store
+    log, root_of = logarithm_of(isa), function_of("square_root", isa)
+
+    @jit
+    def joined(p: GroupParameters, partial: Any, at: Any, left: Any) -> Any:
+        value = read(at, left)
+        return larger(partial, multiply(value, all_of(np.float32(p.factor)))) if extreme else add(partial, term(p, value))
+
+    @jit
+    def total_of(total: Any, partial: Any) -> Any:
+        return larger(total, partial) if extreme else add(total, partial)
+
+    @jit
+    def finish(p: GroupParameters, y: Any, total: Any, left: Any) -> None:
+        if p.log != 0:
+            total = log(total)
+        write(y, root_of(total) if p.root != 0 else multiply(total, all_of(np.float32(p.factor))), left)
+
+    return joined, total_of, finish
 
 
 def build_running_product(layout: Layout, stored: Storage, isa: Isa) -> TaskBody:
