@@ -13,6 +13,7 @@ from dmlpy.devices.cuda.recurrent.model import (
     FLAG_TRIPS,
     LOCAL,
     SINGLE_SUMS,
+    PersistentGrid,
     Protocol,
     Work,
     block_bytes,
@@ -111,9 +112,11 @@ def test_no_estimate_is_below_the_floor(limits: Limits) -> None:
                         samples = -(-batch // (gpu.multiprocessors // groups))
                         shape = {"units": -(-hidden // groups), "samples": samples, "pass_samples": min(8, samples)}
                         protocols: tuple[Protocol, ...] = ("flags", "data") if groups > 1 else ("alone",)
-                        times += [persistent_grid_time(task, gpu, protocol=protocol, **shape) for protocol in protocols]
+                        times += [persistent_grid_time(task, gpu, PersistentGrid(protocol=protocol, **shape)) for protocol in protocols]
                         if gpu.has_clusters and groups in (2, 4):
-                            times.append(persistent_grid_time(task, gpu, protocol="cluster", cluster_blocks=groups, **shape))
+                            times.append(
+                                persistent_grid_time(task, gpu, PersistentGrid(protocol="cluster", cluster_blocks=groups, **shape))
+                            )
                     if task.recurrence_bytes <= gpu.shared_bytes:
                         times += [persistent_block_time(task, gpu, taken) for taken in (1, 8)]
                     assert all(time.us >= 0.95 * least for time in times), (task, least, times)
@@ -124,11 +127,12 @@ def test_what_makes_a_step_longer() -> None:
 
     def grid(task: Work = task, **changes: Any) -> float:
         shape: dict[str, Any] = {"units": 16, "samples": 4, "pass_samples": 8, "protocol": "flags"} | changes
-        return persistent_grid_time(task, gpu, **shape).us
+        return persistent_grid_time(task, gpu, PersistentGrid(**shape)).us
 
     least = grid()
     assert grid(samples=16) > least
-    one, two = (persistent_grid_time(task, gpu, units=16, samples=few, pass_samples=8, protocol="flags").product_us for few in (1, 2))
+    few = [PersistentGrid(units=16, samples=samples, pass_samples=8, protocol="flags") for samples in (1, 2)]
+    one, two = (persistent_grid_time(task, gpu, grid).product_us for grid in few)
     assert two - one > gpu.us(4 * 8 * 4 * 16 * (8 - SINGLE_SUMS) / gpu.shared_rate), "the sums of seven samples go nowhere"
     assert grid(row_warps=8, depth_warps=1, units=64) > grid(units=64, depth_warps=1)
     assert grid(register_bytes=0) > least

@@ -345,28 +345,11 @@ def persistent_block_time(work: Work, gpu: GpuModel, samples: int) -> StepTime:
     )
 
 
-def persistent_grid_time(
-    work: Work,
-    gpu: GpuModel,
-    *,
-    units: int,
-    samples: int,
-    pass_samples: int,
-    protocol: Protocol,
-    register_bytes: int = 4 * WEIGHT_REGISTERS * THREADS,
-    depth_warps: int = 8,
-    row_warps: int = 1,
-    row_lanes: int = 32,
-    padding: float = 1.0,
-    blocks: int = 1,
-    cluster_blocks: int = 1,
-    exchange_bytes: int = 0,
-) -> StepTime:
-    """The time of a step of `persistent_grid`: R in registers and shared memory of one or many blocks.
+@dataclass(frozen=True, kw_only=True)
+class PersistentGrid:
+    """A launch of `persistent_grid`, as far as its time depends on it.
 
-    Args:
-        work: the work to do.
-        gpu: the GPU.
+    Attributes:
         units: the units of a block, padding included.
         samples: the samples of a block.
         pass_samples: the samples processed at a time.
@@ -380,48 +363,65 @@ def persistent_grid_time(
         cluster_blocks: the blocks of a cluster.
         exchange_bytes: the bytes of all buffers between blocks, which are filled before the first step.
     """
-    passes = -(-samples // pass_samples)
-    alone, clustered = protocol == "alone", protocol == "cluster"
+
+    units: int
+    samples: int
+    pass_samples: int
+    protocol: Protocol
+    register_bytes: int = 4 * WEIGHT_REGISTERS * THREADS
+    depth_warps: int = 8
+    row_warps: int = 1
+    row_lanes: int = 32
+    padding: float = 1.0
+    blocks: int = 1
+    cluster_blocks: int = 1
+    exchange_bytes: int = 0
+
+
+def persistent_grid_time(work: Work, gpu: GpuModel, grid: PersistentGrid) -> StepTime:
+    """The time of a step of `persistent_grid`: R in registers and shared memory of one or many blocks."""
+    passes = -(-grid.samples // grid.pass_samples)
+    alone, clustered = grid.protocol == "alone", grid.protocol == "cluster"
     through_l2 = not (alone or clustered)
     on_tensor_cores = work.arithmetic != "float"
-    columns = -(-pass_samples // 8) * 8 if on_tensor_cores else pass_samples
-    rows = units if work.backward else work.gates * units
-    part = work.unit_weights * units
+    columns = -(-grid.pass_samples // 8) * 8 if on_tensor_cores else grid.pass_samples
+    rows = grid.units if work.backward else work.gates * grid.units
+    part = work.unit_weights * grid.units
     rate = {"half": gpu.mma, "tf32": gpu.mma_tf32, "float": gpu.fma}[work.arithmetic]
-    compute = 2.0 * part * padding * columns / rate
+    compute = 2.0 * part * grid.padding * columns / rate
     # A block loads an operand from the L2 cache once, or gets it from its cluster, and every warp with different rows reads it from shared
     # memory.
-    real = min(samples, pass_samples)
+    real = min(grid.samples, grid.pass_samples)
     loaded = real * work.exchanged * work.itemsize
-    weights = max(0, part * work.itemsize - register_bytes) / gpu.shared_rate
-    shared = weights + _operand_cycles(work, gpu, columns, row_warps, row_lanes) + (loaded / gpu.shared_rate if through_l2 else 0)
+    weights = max(0, part * work.itemsize - grid.register_bytes) / gpu.shared_rate
+    shared = weights + _operand_cycles(work, gpu, columns, grid) + (loaded / gpu.shared_rate if through_l2 else 0)
     # A single sample is stored by 8 of 32 lanes, in two stores for each 16 rows.
     put = SINGLE_SUMS if on_tensor_cores and real == 1 else columns
-    sums = 4 * depth_warps * rows * (put + real) / gpu.shared_rate
-    others = 1 - 1 / cluster_blocks
+    sums = 4 * grid.depth_warps * rows * (put + real) / gpu.shared_rate
+    others = 1 - 1 / grid.cluster_blocks
     ingest = 0.0 if alone else loaded * others / CLUSTER_RATE if clustered else loaded / gpu.l2_rate
     product = passes * (max(compute, shared, ingest) + sums)
-    exchange = _exchange_cycles(gpu, protocol)
+    exchange = _exchange_cycles(gpu, grid.protocol)
     if not through_l2:
         product = max(product, _gates_cycles(work, gpu) - exchange)  # otherwise the exchange hides it
     local = LOCAL + BARRIER + SHARED_LOAD if through_l2 else LOCAL
-    at_a_time = clusters_at_a_time(gpu, cluster_blocks) * cluster_blocks if clustered else gpu.multiprocessors
-    rounds = -(-blocks // at_a_time)
+    at_a_time = clusters_at_a_time(gpu, grid.cluster_blocks) * grid.cluster_blocks if clustered else gpu.multiprocessors
+    rounds = -(-grid.blocks // at_a_time)
     return StepTime(
         exchange_us=rounds * gpu.us(work.exchanges * exchange),
         product_us=rounds * gpu.us(product),
         chain_us=rounds * gpu.us(work.exchanges * passes * local),
-        pointwise_us=rounds * gpu.us(work.special_functions * units * samples / gpu.special),
+        pointwise_us=rounds * gpu.us(work.special_functions * grid.units * grid.samples / gpu.special),
         memory_us=_memory_us(work, gpu),
-        once_us=rounds * gpu.us(part * work.itemsize / gpu.l2_rate + MEMORY_LOAD) + _begin_us(gpu, protocol, exchange_bytes),
+        once_us=rounds * gpu.us(part * work.itemsize / gpu.l2_rate + MEMORY_LOAD) + _begin_us(gpu, grid),
     )
 
 
-def _operand_cycles(work: Work, gpu: GpuModel, columns: int, row_warps: int, row_lanes: int) -> float:
+def _operand_cycles(work: Work, gpu: GpuModel, columns: int, grid: PersistentGrid) -> float:
     """The cycles in which a block's warps read the operand of a pass from shared memory: every warp with different rows reads it."""
     if work.arithmetic == "float":
-        return UNIFORM_LOAD * work.exchanged / 4 * columns * row_lanes / 32
-    return columns * work.exchanged * work.itemsize * row_warps / gpu.shared_rate
+        return UNIFORM_LOAD * work.exchanged / 4 * columns * grid.row_lanes / 32
+    return columns * work.exchanged * work.itemsize * grid.row_warps / gpu.shared_rate
 
 
 def _exchange_cycles(gpu: GpuModel, protocol: Protocol) -> float:
@@ -430,11 +430,11 @@ def _exchange_cycles(gpu: GpuModel, protocol: Protocol) -> float:
     return trips[protocol] * gpu.l2_cycles if protocol in trips else CLUSTER if protocol == "cluster" else 0.0
 
 
-def _begin_us(gpu: GpuModel, protocol: Protocol, exchange_bytes: int) -> float:
+def _begin_us(gpu: GpuModel, grid: PersistentGrid) -> float:
     """The microseconds before the first step: a launch fills the exchange buffers; blocks of a cluster synchronize."""
-    if protocol == "alone":
+    if grid.protocol == "alone":
         return 0.0
-    return gpu.us(CLUSTER) if protocol == "cluster" else CAPTURED_LAUNCH_US + gpu.memory_us(exchange_bytes)
+    return gpu.us(CLUSTER) if grid.protocol == "cluster" else CAPTURED_LAUNCH_US + gpu.memory_us(grid.exchange_bytes)
 
 
 def per_step_time(

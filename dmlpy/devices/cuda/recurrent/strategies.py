@@ -26,7 +26,15 @@ from dmlpy.devices.cuda.recurrent.block_shapes import BlockShape, block_shapes
 from dmlpy.devices.cuda.recurrent.common import MOST_CAPTURED_STEPS, rounds_to_tf32, storage_type, work_of
 from dmlpy.devices.cuda.recurrent.grid_shapes import Facts, GridShape
 from dmlpy.devices.cuda.recurrent.input_product import can_be_in_chunks
-from dmlpy.devices.cuda.recurrent.model import Estimate, Work, least_unit_groups, per_step_time, persistent_block_time, persistent_grid_time
+from dmlpy.devices.cuda.recurrent.model import (
+    Estimate,
+    PersistentGrid,
+    Work,
+    least_unit_groups,
+    per_step_time,
+    persistent_block_time,
+    persistent_grid_time,
+)
 from dmlpy.devices.cuda.recurrent.products import Fma
 from dmlpy.devices.cuda.recurrent.residence import ResidentPlan
 from dmlpy.devices.cuda.runtime.interface import NotResidentError
@@ -128,9 +136,7 @@ def _grid_options(plans: Plans[PlanT], desc: RecurrentDesc, limits: Limits, tf32
         return f"R of {needed} bytes fits {limits.multiprocessors} multiprocessors, but no available block shape fits"
 
     def option(shape: GridShape) -> Option[PlanT]:
-        time = persistent_grid_time(
-            work,
-            gpu,
+        grid = PersistentGrid(
             units=shape.units,
             samples=shape.samples,
             pass_samples=shape.pass_samples,
@@ -144,6 +150,7 @@ def _grid_options(plans: Plans[PlanT], desc: RecurrentDesc, limits: Limits, tf32
             cluster_blocks=shape.unit_groups if shape.clustered else 1,
             exchange_bytes=plans.grid_exchange(facts, shape).size,
         )
+        time = persistent_grid_time(work, gpu, grid)
         whole = work.recurrence_bytes * work.directions
         registers = min(whole, shape.register_bytes * shape.unit_groups * work.directions)
         operand = work.exchanged * work.itemsize * work.batch * work.directions
