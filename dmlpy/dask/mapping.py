@@ -155,11 +155,11 @@ def _name(described: OperatorDesc | Graph) -> str:
 def _name_arrays(described: OperatorDesc | Graph, values: Mapping[str, Any]) -> tuple[dict[str, Any], list[Problem]]:
     """The arrays by the names of the inputs; values without a shape become NumPy arrays."""
     if isinstance(described, Graph):
-        found, problems = named(values, "input")
+        named_values, problems = named(values, "input")
     else:
         fields = [replace(slot.field, name=slot.place) for slot in described.input_slots()]
-        found, problems = TensorArguments(described, fields, "input").by_place(values)
-    arrays = {name: value if hasattr(value, "shape") else np.asarray(value) for name, value in found.items() if value is not None}
+        named_values, problems = TensorArguments(described, fields, "input").by_place(values)
+    arrays = {name: value if hasattr(value, "shape") else np.asarray(value) for name, value in named_values.items() if value is not None}
     return arrays, problems
 
 
@@ -240,10 +240,10 @@ def _make_collections(job: Job, given: Mapping[str, Any]) -> Outputs:
     return Outputs(_group_outputs(collections))
 
 
-def _group_outputs(found: Mapping[str, Any]) -> dict[str, Any]:
+def _group_outputs(arrays: Mapping[str, Any]) -> dict[str, Any]:
     """The outputs by field: those of an array of tensors as a tuple."""
     gathered: dict[str, Any] = {}
-    for place, array in found.items():
+    for place, array in arrays.items():
         field, bracket, _ = place.partition("[")
         gathered[field] = (*gathered.get(field, ()), array) if bracket else array
     return gathered

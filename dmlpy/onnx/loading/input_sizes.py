@@ -57,11 +57,11 @@ def _apply_sizes(
     for given, size in sizes.items():
         path = f"sizes[{given!r}]"
         if given in declared:
-            own = declared[given].sizes
+            stated = declared[given].sizes
             wanted = tuple(size) if isinstance(size, Sequence) else None
             if wanted is None or not all(isinstance(item, int) and item >= 0 for item in wanted):
                 problems.append(Problem("onnx.sizes", path, brief(size), "the sizes of the input: a list of integers"))
-            elif own is not None and not can_be_equal(own, wanted):
+            elif stated is not None and not can_be_equal(stated, wanted):
                 problems.append(Problem("onnx.sizes", path, listed(wanted), f"sizes that the input has: {declared[given].summary()}"))
         elif given not in symbols:
             known = [*sorted(symbols), *declared]
@@ -76,23 +76,25 @@ def _apply_sizes(
     ]
     if problems:
         raise DescError(f"onnx.load: {name}", problems)
-    found = {}
+    changed = {}
     for given, value in declared.items():
-        own = value.sizes
+        stated = value.sizes
         whole = sizes.get(given)
         if isinstance(whole, Sequence):
-            own = tuple(whole)
-        elif own is not None:
-            own = tuple(_resolve_size(size, sizes) for size in own)
-        if own is not None and (problem := sizes_problem(f"sizes[{given!r}]", [s for s in own if isinstance(s, int)], value.element or 0)):
+            stated = tuple(whole)
+        elif stated is not None:
+            stated = tuple(_resolve_size(size, sizes) for size in stated)
+        if stated is not None and (
+            problem := sizes_problem(f"sizes[{given!r}]", [s for s in stated if isinstance(s, int)], value.element or 0)
+        ):
             problems.append(problem)
-        found[given] = replace(value, sizes=own)
+        changed[given] = replace(value, sizes=stated)
         if given in constants:
-            found[given], wrong = _known_value(given, found[given], constants[given])
+            changed[given], wrong = _known_value(given, changed[given], constants[given])
             problems += wrong
     if problems:
         raise DescError(f"onnx.load: {name}", problems)
-    return found
+    return changed
 
 
 def _known_value(name: str, declared: Value, given: Any) -> tuple[Value, list[Problem]]:
@@ -123,8 +125,8 @@ def fit_problems(name: str, value: Value, dtype: np.dtype[Any] | None, sizes: Se
         wanted = dtype_of(value.element)
         remedy = "convert it: array.astype(object)" if wanted.kind == "O" else cast_remedy(dtype, wanted)
         problems.append(Problem("onnx.inputs", name, str(dtype), str(wanted), (), remedy))
-    own = value.sizes
-    if own is not None and (len(own) != len(sizes) or any(isinstance(a, int) and a != b for a, b in zip(own, sizes, strict=True))):
+    stated = value.sizes
+    if stated is not None and (len(stated) != len(sizes) or any(isinstance(a, int) and a != b for a, b in zip(stated, sizes, strict=True))):
         problems.append(Problem("onnx.inputs", name, f"of sizes {listed(sizes)}", value.summary()))
     return problems
 

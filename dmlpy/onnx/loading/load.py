@@ -297,11 +297,11 @@ def _inline_functions(
     if problems:
         raise DescError(f"onnx.load: {name}", problems)
     try:
-        own: ModelProto = inliner.inline_local_functions(adapted)
+        inlined: ModelProto = inliner.inline_local_functions(adapted)
     except Exception as error:  # ONNX raises whatever its C++ code throws
         found = f"not inlined: {str(error).splitlines()[0] if str(error) else type(error).__name__}"
         raise DescError(f"onnx.load: {name}", [Problem("onnx.function", "functions", found, "functions that ONNX inlines")]) from None
-    return _checked(f"onnx.load: {name}, with its functions inlined", own, folder, limits, nodes, {})
+    return _checked(f"onnx.load: {name}, with its functions inlined", inlined, folder, limits, nodes, {})
 
 
 def _checked(place: str, proto: ModelProto, folder: Path | None, limits: Limits, nodes: int, weights: Mapping[int, Array]) -> ModelProto:

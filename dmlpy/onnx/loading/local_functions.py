@@ -42,8 +42,8 @@ def prepared_for_inlining(model: ModelProto) -> tuple[ModelProto, list[Problem]]
         made.functions.extend(function for function, is_hidden in zip(model.functions, shadowed, strict=True) if not is_hidden)
     problems = []
     for function in made.functions:
-        own = {domain_of(item.domain): item.version for item in function.opset_import}
-        problems += _differing_operators(function, own, opsets)
+        imported = {domain_of(item.domain): item.version for item in function.opset_import}
+        problems += _differing_operators(function, imported, opsets)
         for item in function.opset_import:
             item.version = opsets.setdefault(domain_of(item.domain), item.version)
     missing = opsets.keys() - {domain_of(item.domain) for item in made.opset_import}
@@ -75,8 +75,8 @@ class _Calls:
     def __init__(self, functions: Iterable[FunctionProto]) -> None:
         self._functions: dict[FunctionKey, FunctionProto] = {}
         for function in functions:
-            own = self._functions[domain_of(function.domain), function.name, function.overload] = FunctionProto()
-            own.CopyFrom(function)
+            copy = self._functions[domain_of(function.domain), function.name, function.overload] = FunctionProto()
+            copy.CopyFrom(function)
         self._overloads: dict[tuple[FunctionKey, frozenset[str]], str] = {}
         self.copies: list[FunctionProto] = []
 
@@ -119,22 +119,22 @@ class _Calls:
         return self._overloads[key, attributes]
 
 
-def _differing_operators(function: FunctionProto, own: Mapping[str, int], opsets: Mapping[str, int]) -> list[Problem]:
+def _differing_operators(function: FunctionProto, imported: Mapping[str, int], opsets: Mapping[str, int]) -> list[Problem]:
     """The operators of a function that are others in the versions that the model imports."""
-    found = {}
+    problems = {}
     place, newest = f"functions[{function.name!r}]", defs.onnx_opset_version()
-    if own.get("", 1) > newest:
+    if imported.get("", 1) > newest:
         remedy = "install a newer version of the package onnx"
-        return [Problem("onnx.opset", f"{place}.opset_import", str(own[""]), f"1 to {newest}", (), remedy)]
+        return [Problem("onnx.opset", f"{place}.opset_import", str(imported[""]), f"1 to {newest}", (), remedy)]
     for domain, name, _ in called_functions(function.node, 0):
-        version = own.get(domain)
+        version = imported.get(domain)
         wanted = opsets.get(domain, version)
         if version is None or wanted is None or version == wanted:
             continue
         if not _is_same(schema_of(name, version, domain), schema_of(name, wanted, domain)):
             expected = f"the operator of opset {wanted}, which the model imports: {name} is another one there"
-            found[domain, name] = Problem("onnx.function", place, f"{name} of opset {version}", expected)
-    return [*found.values()]
+            problems[domain, name] = Problem("onnx.function", place, f"{name} of opset {version}", expected)
+    return [*problems.values()]
 
 
 def _is_same(one: defs.OpSchema | None, other: defs.OpSchema | None) -> bool:

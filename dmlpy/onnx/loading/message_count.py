@@ -70,12 +70,12 @@ def count_messages(data: bytes, most: int) -> int:
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:
     """A number and its end offset; 0 beyond the data."""
-    found = shift = 0
+    number = shift = 0
     for place in range(at, min(at + 10, len(data))):
         byte = data[place]
-        found |= (byte & 127) << shift
+        number |= (byte & 127) << shift
         if byte < 128:
-            return found, place + 1
+            return number, place + 1
         shift += 7
     return 0, len(data)
 

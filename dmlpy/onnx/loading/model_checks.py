@@ -73,12 +73,12 @@ def problems_of(
         nodes: the nodes in its file, each once.
         weights: the bytes of initializers that were read apart, by the identity of the initializer.
     """
-    found: list[Problem] = []
+    problems: list[Problem] = []
     for problem in _problems(model, folder, limits, nodes, weights or {}):
-        found.append(problem)
-        if len(found) >= MAX_PROBLEMS:
+        problems.append(problem)
+        if len(problems) >= MAX_PROBLEMS:
             break
-    return found
+    return problems
 
 
 def _problems(model: ModelProto, folder: Path | None, limits: Limits, nodes: int, weights: Mapping[int, Array]) -> Iterator[Problem]:
@@ -139,8 +139,8 @@ def _function_problems(functions: Mapping[FunctionKey, FunctionProto], model: Mo
         if key not in sizes:
             open_.add(key)
             nodes, taken = 0, functions[key].ByteSize()
-            for own in called_functions(functions[key].node, 0):
-                below = size(own, depth + 1) if own in functions else (0, 0)
+            for called in called_functions(functions[key].node, 0):
+                below = size(called, depth + 1) if called in functions else (0, 0)
                 nodes, taken = nodes + 1 + below[0], taken + below[1]
             sizes[key] = nodes, taken
             open_.discard(key)
@@ -255,13 +255,13 @@ class _Graphs:
         later = {name for node in graph.node for name in node.output}
         made = {*inputs, *constants}
         for index, node in enumerate(graph.node):
-            own = f"{place}{node.name or f'{node.op_type}_{index}'}" if isinstance(node.name, str) else f"{place}node {index}"
-            yield from self._node_problems(node, own, known, later, depth)
+            label = f"{place}{node.name or f'{node.op_type}_{index}'}" if isinstance(node.name, str) else f"{place}node {index}"
+            yield from self._node_problems(node, label, known, later, depth)
             for name in node.output:
                 if not _is_name(name, empty=True):
-                    yield Problem("onnx.name", f"{own}.output", brief(name), "a name")
+                    yield Problem("onnx.name", f"{label}.output", brief(name), "a name")
                 elif name and name in made:
-                    yield Problem("onnx.name", f"{own}.output", repr(name), "a name that nothing else in the graph has")
+                    yield Problem("onnx.name", f"{label}.output", repr(name), "a name that nothing else in the graph has")
                 elif name:
                     made.add(name)
                     known[name] = None
@@ -369,12 +369,12 @@ def _constant_problems(graph: GraphProto, place: str) -> Iterator[Problem]:
     for tensor in graph.initializer:
         if tensor.name not in inputs or tensor.data_type not in ELEMENTS:
             continue
-        own = value_from_proto(tensor.name, inputs[tensor.name].type)
-        if own.element in ELEMENTS and own.element != tensor.data_type:
-            expected = f"{element_name(own.element)}, the type of the input of its name"
+        declared = value_from_proto(tensor.name, inputs[tensor.name].type)
+        if declared.element in ELEMENTS and declared.element != tensor.data_type:
+            expected = f"{element_name(declared.element)}, the type of the input of its name"
             yield Problem("onnx.type", f"{place}{tensor.name}", element_name(tensor.data_type), expected)
-        if own.sizes is not None and not can_be_equal(own.sizes, tuple(tensor.dims)):
-            expected = f"{listed_sizes(own.sizes)}, the sizes of the input of its name"
+        if declared.sizes is not None and not can_be_equal(declared.sizes, tuple(tensor.dims)):
+            expected = f"{listed_sizes(declared.sizes)}, the sizes of the input of its name"
             yield Problem("onnx.sizes", f"{place}{tensor.name}", listed(tensor.dims), expected)
 
 

@@ -25,16 +25,16 @@ def count_model_nodes(model: ModelProto) -> int:
 
 def count_nodes(nodes: Iterable[NodeProto]) -> int:
     """The number of nodes, including those of their subgraphs."""
-    found = 0
+    count = 0
     waiting = [nodes]
     while waiting:
         for node in waiting.pop():
-            found += 1
+            count += 1
             for attribute in node.attribute:
                 if attribute.HasField("g"):
                     waiting.append(attribute.g.node)
                 waiting += [body.node for body in attribute.graphs]
-    return found
+    return count
 
 
 def measure_model(model: ModelProto, nodes: int, folder: Path | None) -> ModelSize:
@@ -45,14 +45,14 @@ def measure_model(model: ModelProto, nodes: int, folder: Path | None) -> ModelSi
         nodes: the number of its nodes.
         folder: the folder of external data.
     """
-    found = sum(function.ByteSize() for function in model.functions)
+    size_in_bytes = sum(function.ByteSize() for function in model.functions)
     paths: set[Path] = set()
     for tensor in _tensors(model.graph):
         if tensor.data_location == TensorProto.EXTERNAL:
             paths.add(tensors.locate(tensor, folder).path)
         else:
-            found += tensors.bytes_of(tensor)
-    return ModelSize(nodes, found + sum(map(tensors.stored_bytes, paths)))
+            size_in_bytes += tensors.bytes_of(tensor)
+    return ModelSize(nodes, size_in_bytes + sum(map(tensors.stored_bytes, paths)))
 
 
 def memory_problem(model: ModelProto, folder: Path | None, limits: Limits, size: ModelSize) -> Problem | None:
@@ -88,9 +88,9 @@ def _graphs(graph: GraphProto) -> Iterator[GraphProto]:
 
 def _tensors(graph: GraphProto) -> Iterator[TensorProto]:
     """The tensors of a graph, of its nodes and of its subgraphs."""
-    for own in _graphs(graph):
-        yield from own.initializer
-        for node in own.node:
+    for inner in _graphs(graph):
+        yield from inner.initializer
+        for node in inner.node:
             for attribute in node.attribute:
                 if attribute.HasField("t"):
                     yield attribute.t

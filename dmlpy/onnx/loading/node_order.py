@@ -78,11 +78,11 @@ def _reads(node: NodeProto, depth: int) -> Iterator[str]:
     yield from node.input
     if depth <= MAX_DEPTH:
         for body in _bodies(node):
-            own = {item.name for item in (*body.input, *body.initializer)} | {item.values.name for item in body.sparse_initializer}
-            own.update(name for inner in body.node for name in inner.output)
+            defined = {item.name for item in (*body.input, *body.initializer)} | {item.values.name for item in body.sparse_initializer}
+            defined.update(name for inner in body.node for name in inner.output)
             for inner in body.node:
-                yield from (name for name in _reads(inner, depth + 1) if name not in own)
-            yield from (item.name for item in body.output if item.name not in own)
+                yield from (name for name in _reads(inner, depth + 1) if name not in defined)
+            yield from (item.name for item in body.output if item.name not in defined)
 
 
 def _bodies(node: NodeProto) -> Iterator[GraphProto]:

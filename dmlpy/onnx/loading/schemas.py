@@ -91,12 +91,12 @@ def inputs_of(schema: defs.OpSchema) -> tuple[FormalInput, ...]:
     """The inputs of a schema, which ONNX makes anew, with all of their types, each time that they are read."""
     single = defs.OpSchema.FormalParameterOption.Single
     missing = _MISSING_TYPES.get(schema.name, {})
-    found = []
+    inputs = []
     for item in schema.inputs:
         types, type_str = frozenset(item.types), str(item.type_str)
         types |= missing.get(type_str, frozenset())
-        found.append(FormalInput(str(item.name), types, type_str, item.is_homogeneous, item.option == single))
-    return tuple(found)
+        inputs.append(FormalInput(str(item.name), types, type_str, item.is_homogeneous, item.option == single))
+    return tuple(inputs)
 
 
 @lru_cache(1024)

@@ -138,11 +138,11 @@ class _Reader:
         def raw_data(stop: int) -> bytes:
             if place in self.weights or stop - self._at < _LEAST_WEIGHT:
                 raise _UnusualError
-            found = aligned_bytes(stop - self._at)
-            if self._file.readinto(found.data) != len(found):  # type: ignore[attr-defined]
+            weight = aligned_bytes(stop - self._at)
+            if self._file.readinto(weight.data) != len(weight):  # type: ignore[attr-defined]
                 raise _UnusualError
-            found.flags.writeable = False
-            self.weights[place], self.offsets[place], self._at = found, self._at, stop
+            weight.flags.writeable = False
+            self.weights[place], self.offsets[place], self._at = weight, self._at, stop
             return b""
 
         return self._message(end, {_RAW_DATA: raw_data})
@@ -155,28 +155,28 @@ class _Reader:
         return self._bytes(8 if form == _FIXED64 else 4)
 
     def _bytes(self, count: int) -> bytes:
-        found = self._file.read(count)
+        data = self._file.read(count)
         self._at += count
-        if len(found) != count:
+        if len(data) != count:
             raise _UnusualError
-        return found
+        return data
 
     def _varint(self, end: int) -> int:
-        found = shift = 0
+        number = shift = 0
         while self._at < end and shift < 64:
             byte = self._bytes(1)[0]
-            found |= (byte & 127) << shift
+            number |= (byte & 127) << shift
             if byte < 128:
-                return found
+                return number
             shift += 7
         raise _UnusualError
 
 
 def _encoded(number: int) -> bytes:
     """A number as protobuf writes it."""
-    found = bytearray()
+    encoded = bytearray()
     while number > 127:
-        found.append(number & 127 | 128)
+        encoded.append(number & 127 | 128)
         number >>= 7
-    found.append(number)
-    return bytes(found)
+    encoded.append(number)
+    return bytes(encoded)

@@ -79,8 +79,8 @@ class WeightFile:
         """
         at = 0
         try:
-            found = aligned_bytes(count)
-            while at < count and (step := os.preadv(self._descriptor, [found[at:].data], offset + at)):
+            data = aligned_bytes(count)
+            while at < count and (step := os.preadv(self._descriptor, [data[at:].data], offset + at)):
                 at += step
         except MemoryError:
             raise self._error(name, f"{count} bytes, more than there is memory") from None
@@ -88,8 +88,8 @@ class WeightFile:
             raise self._error(name, error.strerror or str(error)) from None
         if at < count or self._last_written() != self._written:
             raise self._error(name, "overwritten since the model was loaded")
-        found.flags.writeable = False
-        return found
+        data.flags.writeable = False
+        return data
 
     def _last_written(self) -> tuple[int, int]:
         status = os.fstat(self._descriptor)
@@ -157,11 +157,11 @@ class StoredWeight:
     def held(self) -> Array:
         """The elements, which stay in memory from now on."""
         with self._lock:
-            found = self._elements = self._found()
+            elements = self._elements = self._found()
             if not self._is_held:
                 self._is_held = True
-                self._hold(found)
-            return found
+                self._hold(elements)
+            return elements
 
     def release(self) -> None:
         """Frees the elements unless something else refers to them, or they are held."""
@@ -170,11 +170,11 @@ class StoredWeight:
                 self._elements = None
 
     def _found(self) -> Array:
-        found = self._elements if self._elements is not None else self._known()
-        if found is None:
-            found = self._array(self._read())
-            self._known = weakref.ref(found)
-        return found
+        elements = self._elements if self._elements is not None else self._known()
+        if elements is None:
+            elements = self._array(self._read())
+            self._known = weakref.ref(elements)
+        return elements
 
     def _array(self, data: Array) -> Array:
         return data.view(self.dtype).reshape(self.shape)

@@ -98,15 +98,15 @@ def elements_in(tensor: TensorProto, data: Array) -> Array:
 def texts_of(texts: Iterable[bytes]) -> Array:
     """Texts as an array of objects: ONNX's converter temporarily pads each to the longest."""
     decoded = [text.decode("utf-8") for text in texts]
-    found = np.empty(len(decoded), object)
-    found[:] = decoded
-    return found
+    array = np.empty(len(decoded), object)
+    array[:] = decoded
+    return array
 
 
 def sparse_problem_of(tensor: SparseTensorProto, folder: Path | None) -> Problem | None:
     """The problem of a sparse tensor; None if its elements can be read."""
-    for part, own in (("values", tensor.values), ("indices", tensor.indices)):
-        problem = problem_of(own, folder)
+    for part, stored in (("values", tensor.values), ("indices", tensor.indices)):
+        problem = problem_of(stored, folder)
         if problem is not None:
             return problem.under(part)
     if any(size < 0 for size in tensor.dims) or len(tensor.dims) > MAX_DIMENSIONS:
@@ -129,10 +129,10 @@ def sparse_problem_of(tensor: SparseTensorProto, folder: Path | None) -> Problem
 def dense(tensor: SparseTensorProto, folder: Path | None) -> Array:
     """The dense elements of a sparse tensor for which `sparse_problem_of` returned None."""
     values, indices = array_of(tensor.values, folder), array_of(tensor.indices, folder)
-    found = np.zeros(tuple(tensor.dims), values.dtype)
-    places = tuple(indices.T) if indices.ndim == 2 else np.unravel_index(indices, found.shape)
-    found[places] = np.ravel(values)
-    return found
+    array = np.zeros(tuple(tensor.dims), values.dtype)
+    places = tuple(indices.T) if indices.ndim == 2 else np.unravel_index(indices, array.shape)
+    array[places] = np.ravel(values)
+    return array
 
 
 def _bytes(count: int, element: int) -> int:
@@ -153,7 +153,7 @@ def _field_problem(tensor: TensorProto) -> Problem | None:
     count = prod(tensor.dims) * each
     bits = _BITS.get(tensor.data_type)
     expected = count if bits is None else -(-count * bits // 8)
-    found = len(getattr(tensor, field))
+    entries = len(getattr(tensor, field))
     others = [name for name in _ALL_FIELDS if name != field and len(getattr(tensor, name))]
     if others or tensor.HasField("raw_data"):
         return Problem(
@@ -161,10 +161,10 @@ def _field_problem(tensor: TensorProto) -> Problem | None:
         )
     if tensor.data_type == TensorProto.STRING and not all(map(is_text, tensor.string_data)):
         return Problem("onnx.tensor", field, "bytes that are no UTF-8", "text")
-    if found == expected:
+    if entries == expected:
         return None
     why = (f"the tensor is {element_name(tensor.data_type)} {listed(tensor.dims)}",)
-    return Problem("onnx.tensor", field, Count(f"{found} entries"), f"{expected} entries", why)
+    return Problem("onnx.tensor", field, Count(f"{entries} entries"), f"{expected} entries", why)
 
 
 def is_text(data: bytes) -> bool:

@@ -43,8 +43,8 @@ def body_type_problems(node: Node, around: Scope, opsets: Mapping[str, int]) -> 
     """
     bodies = [(item.name, item.g) for item in node.proto.attribute if item.HasField("g")]
     given = _given_types(node)
-    found = [problem for name, body in bodies for problem in _body_problems(node, name, body, given, around, opsets)]
-    return found or [*_branch_problems(node)]
+    problems = [problem for name, body in bodies for problem in _body_problems(node, name, body, given, around, opsets)]
+    return problems or [*_branch_problems(node)]
 
 
 def _given_types(node: Node) -> Sequence[Value | None]:
@@ -78,8 +78,8 @@ def _body_problems(
             scope[item.name] = value
     for proto in body.node:
         inner = _typed_node(node, proto, scope, opsets)
-        own = (*inner.problems, *([] if inner.problems else body_type_problems(inner, scope, opsets)))
-        found += [problem.under(proto.name or proto.op_type) for problem in own]
+        inner_problems = (*inner.problems, *([] if inner.problems else body_type_problems(inner, scope, opsets)))
+        found += [problem.under(proto.name or proto.op_type) for problem in inner_problems]
         for label, value in zip(proto.output, inner.outputs, strict=True):
             stated = declared.get(label, Value(label, None, None))
             made = stated if value is None or type_text(value) is None else value

@@ -37,11 +37,11 @@ class LRUCache:
     def get(self, key: Hashable) -> Any:
         """The entry of a key; None if there is none."""
         with self._lock:
-            found = self._items.get(key)
-            if found is None:
+            entry = self._items.get(key)
+            if entry is None:
                 return None
             self._items.move_to_end(key)
-            return found[0]
+            return entry[0]
 
     def discard(self, key: Hashable) -> None:
         """Removes the entry of a key, if there is one."""

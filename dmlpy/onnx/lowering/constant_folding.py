@@ -87,8 +87,8 @@ def _fold_empty_quantization(node: Node) -> dict[str, Array] | None:
     data = node.inputs[0] if node.op_type == "DynamicQuantizeLinear" and not node.domain else None
     if data is None or not data.is_static or not data.is_empty:
         return None
-    found: tuple[Array, ...] = (np.empty(node.sizes(0), np.uint8), np.asarray(1, np.float32), np.asarray(0, np.uint8))
-    return {name: array for name, array in zip(node.proto.output, found, strict=False) if name}
+    outputs: tuple[Array, ...] = (np.empty(node.sizes(0), np.uint8), np.asarray(1, np.float32), np.asarray(0, np.uint8))
+    return {name: array for name, array in zip(node.proto.output, outputs, strict=False) if name}
 
 
 def fold_node(
@@ -119,17 +119,17 @@ def fold_node(
         return None
     is_quick = host_evaluation.is_quick(node.op_type, node.opset)
     try:
-        if not is_quick and (found := computed(node, opsets)) is not None:
-            return found
+        if not is_quick and (results := computed(node, opsets)) is not None:
+            return results
         if not host_evaluation.is_supported(node.op_type, node.opset, node.domain) or not (
             is_quick or budget.reserve(_LOOPS * elements, 0)
         ):
             return None
         arrays = {value.name: held_elements(value.array) for value in given if value.array is not None}
-        found = host_evaluation.evaluate_node(proto, opsets, arrays)
+        results = host_evaluation.evaluate_node(proto, opsets, arrays)
     except (DmlError, MemoryError):
         return None
-    return found if all(isinstance(array, np.ndarray) for array in found.values()) else None
+    return results if all(isinstance(array, np.ndarray) for array in results.values()) else None
 
 
 def _may_fold(node: Node) -> bool:
@@ -157,5 +157,5 @@ def _constant_elements(node: Node) -> Array | None:
 def _fold_shape(node: Node) -> Array:
     sizes = node.sizes(0)
     kept = sizes[slice(node.attribute("start", 0), node.attribute("end"))]
-    found: Array = SizedArray.of([prod(sizes)], ()) if node.op_type == "Size" else SizedArray.of(kept, (len(kept),))
-    return found
+    array: Array = SizedArray.of([prod(sizes)], ()) if node.op_type == "Size" else SizedArray.of(kept, (len(kept),))
+    return array

@@ -134,12 +134,12 @@ def _unroll_scan(
     for step in range(length):
         _check_room(lowering, node, 1)
         first = len(lowering.records)
-        own = f"{prefix}{step}/"
+        step_prefix = f"{prefix}{step}/"
         parts = [
-            insert_slice(lowering, value, axis, length - 1 - step if back else step, own)
+            insert_slice(lowering, value, axis, length - 1 - step if back else step, step_prefix)
             for value, axis, back in zip(values, axes, backwards, strict=True)
         ]
-        results = _lower_iteration(lowering, body, [*states, *parts], around, opsets, own)
+        results = _lower_iteration(lowering, body, [*states, *parts], around, opsets, step_prefix)
         states = list(results[: len(states)])
         for row, value in zip(rows, results[len(states) :], strict=True):
             row.append(value)
@@ -163,8 +163,8 @@ def _unroll_batched_scan(lowering: GraphLowering, node: Node, scope: Scope, opse
     _check_room(lowering, node, batch)
     for entry in range(batch):
         prefix = f"{node.name}/{entry}/"
-        own = [insert_slice(lowering, value, 0, entry, prefix) for value in values]
-        batches.append(_unroll_scan(lowering, node, own, scope, opsets, prefix))
+        of_entry = [insert_slice(lowering, value, 0, entry, prefix) for value in values]
+        batches.append(_unroll_scan(lowering, node, of_entry, scope, opsets, prefix))
         if not entry:
             _check_outside(node, _count_outside(lowering, first), 1, batch)
     return [

@@ -33,8 +33,8 @@ def declared_type_problems(node: Node, declared: Mapping[str, Value], labels: Se
         labels: the names of the node's outputs there.
     """
     pairs = [(label, value) for label, value in zip(labels, node.outputs, strict=True) if value is not None and label in declared]
-    found = (type_problem(label, declared[label], value, "the nodes make") for label, value in pairs)
-    return [problem for problem in found if problem is not None]
+    problems = (type_problem(label, declared[label], value, "the nodes make") for label, value in pairs)
+    return [problem for problem in problems if problem is not None]
 
 
 def type_problem(label: str, declared: Value, value: Value, maker: str) -> Problem | None:
@@ -80,12 +80,12 @@ def declared_size_problems(declared: Mapping[str, Value], values: Mapping[str, V
         declared: the values that the file declares, by name.
         values: the values of the lowered model, by name.
     """
-    for name, own in declared.items():
+    for name, value in declared.items():
         made = values.get(name)
-        if made is None or own.sizes is None or made.sizes is None or can_be_equal(own.sizes, made.sizes):
+        if made is None or value.sizes is None or made.sizes is None or can_be_equal(value.sizes, made.sizes):
             continue
         expected = f"{listed_sizes(made.sizes)}, which the nodes make"
-        yield Problem("onnx.declared", f"declared size of {brief(name)}", listed_sizes(own.sizes), expected)
+        yield Problem("onnx.declared", f"declared size of {brief(name)}", listed_sizes(value.sizes), expected)
 
 
 def tell_contradicted(contradicted: Sequence[Problem]) -> str:

@@ -36,8 +36,8 @@ def expand_function(
     inner: Scope = {formal: value for formal, value in zip(function.input, node.inputs, strict=False) if value is not None}
     absent = {formal for formal in function.input if formal not in inner}
     nodes = [_resolve_attributes(proto, given, absent) for proto in function.node]
-    own = {domain_of(item.domain): item.version for item in function.opset_import}
-    lowering.lower_nodes(nodes, inner, f"{node.name}/", {**opsets, **own})
+    imported = {domain_of(item.domain): item.version for item in function.opset_import}
+    lowering.lower_nodes(nodes, inner, f"{node.name}/", {**opsets, **imported})
     return [inner.get(formal) if name else None for formal, name in zip(function.output, node.proto.output, strict=False)]
 
 
@@ -77,18 +77,18 @@ def _default_attributes(function: FunctionProto, node: Node) -> Iterator[Attribu
 
 def _resolve_attributes(proto: NodeProto, given: Mapping[str, AttributeProto], absent: Collection[str]) -> NodeProto:
     """A node of a definition with the attributes of the node that it replaces, without omitted optional inputs."""
-    own = NodeProto()
-    own.CopyFrom(proto)
-    own.input[:] = ["" if name in absent else name for name in proto.input]
-    del own.attribute[:]
+    resolved = NodeProto()
+    resolved.CopyFrom(proto)
+    resolved.input[:] = ["" if name in absent else name for name in proto.input]
+    del resolved.attribute[:]
     for attribute in proto.attribute:
         if not attribute.ref_attr_name:
-            own.attribute.append(attribute)
+            resolved.attribute.append(attribute)
         elif attribute.ref_attr_name in given:
-            own.attribute.append(given[attribute.ref_attr_name])
-            own.attribute[-1].name = attribute.name
-    for body in subgraphs_of(own):
+            resolved.attribute.append(given[attribute.ref_attr_name])
+            resolved.attribute[-1].name = attribute.name
+    for body in subgraphs_of(resolved):
         inner = [_resolve_attributes(item, given, absent) for item in body.node]
         del body.node[:]
         body.node.extend(inner)
-    return own
+    return resolved

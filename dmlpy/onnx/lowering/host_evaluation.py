@@ -45,8 +45,8 @@ def is_supported(op_type: str, opset: int, domain: str) -> bool:
 
 @cache
 def _verified_versions() -> dict[str, list[int]]:
-    found: dict[str, list[int]] = json.loads(TABLE.read_text("utf-8"))
-    return found
+    versions: dict[str, list[int]] = json.loads(TABLE.read_text("utf-8"))
+    return versions
 
 
 _MOST_INPUTS = 8
@@ -116,12 +116,12 @@ class HostProgram:
         try:
             with self._lock, warnings.catch_warnings(), np.errstate(all="ignore"):
                 warnings.simplefilter("ignore")
-                found = self._evaluator.run(list(self.outputs), dict(inputs))
+                results = self._evaluator.run(list(self.outputs), dict(inputs))
         except MemoryError:
             raise
         except Exception as error:  # the reference implementation raises many classes
             raise self._failure(error, inputs) from error
-        return dict(zip(self.outputs, (_as_array(value) for value in found), strict=True))
+        return dict(zip(self.outputs, (_as_array(value) for value in results), strict=True))
 
     def _failure(self, error: Exception, inputs: Mapping[str, Any] | None = None) -> DeviceError:
         text = f"{type(error).__name__}: {error}".splitlines()[0]

@@ -25,8 +25,8 @@ def insert_slice(lowering: GraphLowering, value: Value, axis: int, index: int, p
         return Value.known(lowering.unique_name(f"{prefix}{value.name}[{index}]"), value.array[place])
     bounds = [_integers(lowering, prefix, number) for number in (index, index + 1, axis)]
     (part,) = insert_node(lowering, "Slice", [value, *bounds], prefix)
-    (found,) = insert_node(lowering, "Squeeze", [part, bounds[2]], prefix)
-    return found
+    (squeezed,) = insert_node(lowering, "Squeeze", [part, bounds[2]], prefix)
+    return squeezed
 
 
 def insert_split(lowering: GraphLowering, value: Value, axis: int, lengths: Sequence[int], prefix: str) -> list[Value]:

@@ -75,5 +75,5 @@ class LoweredModel:
 
     def program(self, feature_level: FeatureLevel | str | int = LATEST) -> Program:
         """The graphs and the nodes on the host, in execution order."""
-        found = self.interpretation(feature_level)
-        return build_program(found.stages, found.outputs, self.name)
+        lowering = self.interpretation(feature_level)
+        return build_program(lowering.stages, lowering.outputs, self.name)

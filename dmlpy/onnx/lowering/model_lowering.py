@@ -131,8 +131,8 @@ class Lowering:
             level: the highest feature level that may be used.
         """
         made = cls._lower_model(model, inputs, level, {})
-        while found := made.new_uncopied():
-            made = cls._lower_model(model, inputs, level, found)
+        while uncopied := made.new_uncopied():
+            made = cls._lower_model(model, inputs, level, uncopied)
         return made
 
     @classmethod
@@ -159,8 +159,8 @@ class Lowering:
 
     def new_uncopied(self) -> Mapping[str, Sequence[Problem]]:
         """`uncopied` with further values, for another lowering; empty if there are none."""
-        found = uncopied_values(self.stages, self.outputs.values(), self.level)
-        return {**self.uncopied, **found} if found.keys() - self.uncopied.keys() else {}
+        uncopied = uncopied_values(self.stages, self.outputs.values(), self.level)
+        return {**self.uncopied, **uncopied} if uncopied.keys() - self.uncopied.keys() else {}
 
     @property
     def problems(self) -> list[Problem]:
@@ -221,29 +221,27 @@ class Lowering:
         made = Lowering(self.model, self.level)
         scope: Scope = {name: Value.known(name, array) for name, array in arrays.items()}
         made.lower_nodes([proto], scope, "", opsets)
-        found = {name: scope[name].array for name in proto.output if name}
-        return (
-            None if any(array is None for array in found.values()) else {name: array for name, array in found.items() if array is not None}
-        )
+        folded = {name: array for name in proto.output if name and (array := scope[name].array) is not None}
+        return folded if len(folded) == sum(map(bool, proto.output)) else None
 
     def _make_node(self, proto: NodeProto, name: str, scope: Scope, prefix: str, opsets: Mapping[str, int]) -> Node:
         """The node with unique names and inferred outputs."""
         self.budget.count_nodes(name, 1 + (len(proto.input) + len(proto.output)) // OPERANDS)
-        own = NodeProto()
-        own.CopyFrom(proto)
-        own.name = name
+        copy = NodeProto()
+        copy.CopyFrom(proto)
+        copy.name = name
         domain = domain_of(proto.domain)
         if absent := [given for given in proto.input if given and given not in scope]:
             problem = Problem("onnx.missing", name, f"{absent[0]!r}, an input of a body that its node leaves out", "a value")
             raise DescError(f"onnx: {self.model.name}", [problem])
         inputs = tuple(self._resolve_empty(scope[given]) if given else None for given in proto.input)
-        own.input[:] = [value.name if value else "" for value in inputs]
-        own.output[:] = [self.unique_name(prefix + given) if given else "" for given in proto.output]
-        node = Node(name, own, domain, opsets.get(domain, 1), inputs, (), self.level, _refuse_read, self.budget)
+        copy.input[:] = [value.name if value else "" for value in inputs]
+        copy.output[:] = [self.unique_name(prefix + given) if given else "" for given in proto.output]
+        node = Node(name, copy, domain, opsets.get(domain, 1), inputs, (), self.level, _refuse_read, self.budget)
         if problems := tuple(self._check_node(node)):
             node = node.changed(problems=problems)
-        found = infer_outputs(node, opsets, {} if prefix else self.model.types, proto.output)
-        node = node.changed(outputs=tuple(value and self._resolve_empty(value) for value in found))
+        outputs = infer_outputs(node, opsets, {} if prefix else self.model.types, proto.output)
+        node = node.changed(outputs=tuple(value and self._resolve_empty(value) for value in outputs))
         stated = {} if prefix else self._declared
         wrong = () if problems else (*checks.size_problems(node), *declared_type_problems(node, stated, proto.output))
         if self._is_whole and not prefix and not problems:
@@ -272,9 +270,9 @@ class Lowering:
             self._undo(mark)
             problems = tuple(in_operands(node, reason.problems))
         if find_rule(node.op_type, node.opset, node.domain) is None or node.domain == MICROSOFT:
-            own = definitions.find_definition if node.domain == MICROSOFT or node.op_type in definitions.REMOVED else None
+            definition = definitions.find_definition if node.domain == MICROSOFT or node.op_type in definitions.REMOVED else None
             try:
-                inlined = functions.expand_function(self, node, opsets, own)
+                inlined = functions.expand_function(self, node, opsets, definition)
             except NotLowered as reason:
                 return self.fall_back(node, reason.problems, scope, opsets)
             left = [record for record in self.records[mark.records :] if record.where not in ("directml", "folded")]
@@ -313,15 +311,15 @@ class Lowering:
         if all(problem.code != "onnx.constant_input" for problem in record.problems):
             return []
         makers = {value.name: made for made in self.records[self._first_records[node.name] :] for value in made.outputs}
-        waiting, found = [*record.inputs], set()
+        waiting, seen = [*record.inputs], set()
         while waiting:
             name = waiting.pop()
-            if name not in found:
-                found.add(name)
+            if name not in seen:
+                seen.add(name)
                 waiting += makers[name].inputs if name in makers else []
         problems: list[Problem] = []
         for index, value in enumerate(node.inputs):
-            if value is not None and value.array is None and value.name in found:
+            if value is not None and value.array is None and value.name in seen:
                 problems.append(node.unknown_problem(index))
         return problems
 
@@ -450,10 +448,10 @@ class Lowering:
         self._before_change(index)
         stage = self.stages.setdefault(index, HostStage(index))
         assert isinstance(stage, HostStage)
-        own = replace(value, name=self.unique_name(value.name), stage=index, items=None)
+        assembled = replace(value, name=self.unique_name(value.name), stage=index, items=None)
         operator = "Optional" if value.kind == "optional" else "SequenceConstruct" if items else "SequenceEmpty"
-        stage.add(make_node(operator, [item.name for item in items], [own.name], name=own.name), {"": 15}, items, [own])
-        return own
+        stage.add(make_node(operator, [item.name for item in items], [assembled.name], name=assembled.name), {"": 15}, items, [assembled])
+        return assembled
 
     def _has_host(self, node: Node) -> bool:
         """Whether the host can run a node: by ONNX's reference implementation, or DirectML's operators in FLOAT64 or at a higher level."""
@@ -538,13 +536,13 @@ class SingleNodeLowering(Lowering):
         made = cls(model, LATEST)
         made.budget = budget or made.budget
         for name, array in arrays.items():
-            own = Value.known(made.unique_name(name), array)
-            narrow = wide and own.element == TensorProto.DOUBLE
+            value = Value.known(made.unique_name(name), array)
+            narrow = wide and value.element == TensorProto.DOUBLE
             if narrow and not array.size:
-                own = Value.known(own.name, array.astype("float32"))
-            elif own.array is not None and is_float(own.array.dtype) and own.array.size and not known:
-                own = replace(own, array=None, element=TensorProto.FLOAT if narrow else own.element)
-            made.inputs[name] = own
+                value = Value.known(value.name, array.astype("float32"))
+            elif value.array is not None and is_float(value.array.dtype) and value.array.size and not known:
+                value = replace(value, array=None, element=TensorProto.FLOAT if narrow else value.element)
+            made.inputs[name] = value
         scope: Scope = dict(made.inputs)
         made.lower_nodes([proto], scope, "", opsets)
         made.outputs = {name: scope[name] for name in proto.output if name}

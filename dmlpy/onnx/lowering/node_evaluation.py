@@ -40,8 +40,8 @@ def evaluate_program(program: Program, arrays: Mapping[str, Array]) -> dict[str,
         if not isinstance(part, GraphPart):
             return None
         values.update(_run_part(part, values, device))
-    found = {name: values[value.name] if value.array is None else value.array for name, value in program.outputs.items()}
-    return {name: to_elements(*held) if isinstance(held, tuple) else np.asarray(held) for name, held in found.items()}
+    outputs = {name: values[value.name] if value.array is None else value.array for name, value in program.outputs.items()}
+    return {name: to_elements(*held) if isinstance(held, tuple) else np.asarray(held) for name, held in outputs.items()}
 
 
 def _run_part(part: GraphPart, values: Mapping[str, _Held], device: Device) -> dict[str, tuple[Value, Array]]:
@@ -93,8 +93,8 @@ class Float64Program:
         values = dict(arrays)
         for reads, compute, owned, writes in self._parts:
             given = {name: _bits(values[name]).reshape(sizes) for name, sizes in reads}
-            found = compute(given | owned)
-            values.update({name: _widen(value, found[name]) for name, value in writes})
+            results = compute(given | owned)
+            values.update({name: _widen(value, results[name]) for name, value in writes})
         return {name: values[value.name] if value.array is None else _as_float64(value.array) for name, value in self._outputs.items()}
 
 

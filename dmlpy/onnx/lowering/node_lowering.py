@@ -62,8 +62,8 @@ def lower_node(node: Node, stage: GraphStage) -> tuple[Results, list[OperatorDes
             raise NotLowered(error.problems) from None
     operators = list(_collect_operators((expression for _, expression in results if expression is not None), first))
     # An undocumented operator counts as missing: the node's results are certain without it.
-    found = ((problem, type(desc).short_name()) for desc in operators for problem in check(desc, cap_of(node.level)))
-    wrong = [with_remedy(problem).under(name) for problem, name in found]
+    named_problems = ((problem, type(desc).short_name()) for desc in operators for problem in check(desc, cap_of(node.level)))
+    wrong = [with_remedy(problem).under(name) for problem, name in named_problems]
     if wrong:
         raise NotLowered(wrong)
     return results, operators
@@ -95,9 +95,9 @@ def _inexpressible_outputs(node: Node) -> Iterator[Problem]:
             yield from inexpressible_problems(f"output {index}", value)
 
 
-def _match_outputs(node: Node, found: LoweredOutputs) -> Iterator[tuple[Value | None, Expression | None]]:
+def _match_outputs(node: Node, lowered: LoweredOutputs) -> Iterator[tuple[Value | None, Expression | None]]:
     """The outputs with ONNX's types and sizes, and their expressions."""
-    given = found if isinstance(found, tuple) else (found,)
+    given = lowered if isinstance(lowered, tuple) else (lowered,)
     for index, name in enumerate(node.proto.output):
         expected = node.outputs[index] if index < len(node.outputs) else None
         expression = given[index] if index < len(given) else None
@@ -121,8 +121,8 @@ def _match_outputs(node: Node, found: LoweredOutputs) -> Iterator[tuple[Value | 
             sizes = expected.sizes
         elif expected.sizes is None and node.domain and sizes == (1,) and _is_scalar(node):
             sizes = ()
-        own = Value(expected.name, element, sizes)
-        yield own, expression.reshape(*own.tensor_sizes)
+        value = Value(expected.name, element, sizes)
+        yield value, expression.reshape(*value.tensor_sizes)
 
 
 def _may_have_added_dimensions(node: Node, index: int, rank: int) -> bool:
@@ -148,13 +148,13 @@ def _highest_rank(node: Node) -> int:
 
 def _collect_operators(expressions: Iterable[Expression], first: int) -> Iterator[OperatorDesc]:
     """The operators of expressions created since a serial number, in order of creation."""
-    found: set[Producer] = set()
+    producers: set[Producer] = set()
     waiting: list[Producer] = [expression._ref.producer for expression in expressions]
     while waiting:
         source = waiting.pop()
-        if source.serial > first and source not in found and isinstance(source, OperatorProducer):
-            found.add(source)
+        if source.serial > first and source not in producers and isinstance(source, OperatorProducer):
+            producers.add(source)
             waiting += [ref.producer for ref in source.inputs.values()]
-    for source in sorted(found, key=lambda source: source.serial):
+    for source in sorted(producers, key=lambda source: source.serial):
         assert isinstance(source, OperatorProducer)
         yield source.desc

@@ -38,15 +38,15 @@ def uncopied_values(stages: Mapping[int, Stage], outputs: Iterable[Value], level
     read = {value.name for value in outputs}
     for stage in stages.values():
         read |= stage.reads.keys() if isinstance(stage, GraphStage) else {name for node in stage.nodes for name in node.reads}
-    found: dict[str, list[Problem]] = {}
+    uncopied: dict[str, list[Problem]] = {}
     for stage in stages.values():
         if isinstance(stage, GraphStage):
-            found |= _uncopied(stage, read, level)
-    return found
+            uncopied |= _uncopied(stage, read, level)
+    return uncopied
 
 
 def _uncopied(stage: GraphStage, read: set[str], level: FeatureLevel) -> dict[str, list[Problem]]:
-    found: dict[str, list[Problem]] = {}
+    uncopied: dict[str, list[Problem]] = {}
     written = set()
     for name in stage.results:
         if name not in read:
@@ -60,5 +60,5 @@ def _uncopied(stage: GraphStage, read: set[str], level: FeatureLevel) -> dict[st
 
             copy = ElementWiseIdentityDesc(input_tensor=tensor, output_tensor=TensorDesc(data_type=tensor.data_type, sizes=tensor.sizes))
             if problems := check(copy, level):
-                found[name] = [problem.under(type(copy).short_name()) for problem in problems]
-    return found
+                uncopied[name] = [problem.under(type(copy).short_name()) for problem in problems]
+    return uncopied

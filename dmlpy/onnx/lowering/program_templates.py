@@ -83,24 +83,24 @@ class ProgramTemplates:
         """The program for inputs of a form with these sizes."""
         narrow = None
         for template in reversed(form.templates):
-            found, is_known = template.program(sizes)
-            if found is not None and is_known:
+            program, is_known = template.program(sizes)
+            if program is not None and is_known:
                 form.use(template)
-                form.add(sizes, found)
-                return found
-            narrow = narrow or found
+                form.add(sizes, program)
+                return program
+            narrow = narrow or program
         form.misses += 1
         may_add = form.lowered >= _LOWERED_FIRST and (not form.is_full or form.waits)
         # A size of 1 broadcasts, so what is made with it holds for no other: it is as fixed as those that stay the same.
         changing = [at for at, size in enumerate(sizes) if size != 1 and any(size != other[at] for other, _ in form.recent)]
-        found = self._program_of_new_template(form, inputs, sizes, changing) if may_add and changing else None
-        found = narrow if found is None else found
-        if found is None:
+        program = self._program_of_new_template(form, inputs, sizes, changing) if may_add and changing else None
+        program = narrow if program is None else program
+        if program is None:
             form.lowered += 1
-            found = self._lower(inputs)
-        if found is not None:
-            form.add(sizes, found)
-        return found
+            program = self._lower(inputs)
+        if program is not None:
+            form.add(sizes, program)
+        return program
 
     def _program_of_new_template(self, form: _Form, inputs: Inputs, sizes: Sequence[int], changing: Sequence[int]) -> Program | None:
         """The program of a new template, which holds for these sizes and others; None if there is no such template.
@@ -133,10 +133,10 @@ class ProgramTemplates:
     def _lower_symbolically(self, inputs: Inputs, sizes: Sequence[int], places: Sequence[int]) -> _Template | None:
         """A template in which the sizes in some places are symbolic."""
         trace = SizeTrace([sizes[at] for at in places])
-        own: list[Any] = [*sizes]
+        symbolic_sizes: list[Any] = [*sizes]
         for at, symbol in zip(places, trace.symbols, strict=True):
-            own[at] = symbol
-        remaining = iter(own)
+            symbolic_sizes[at] = symbol
+        remaining = iter(symbolic_sizes)
         symbolic = {
             name: value if value.array is not None else replace(value, sizes=tuple(next(remaining) for _ in value.sizes or ()))
             for name, value in inputs.items()
@@ -233,7 +233,7 @@ class _Template:
         if copy is None:
             return None, False
         for graph in self._graphs:
-            if (own := copy.part(graph)) is not graph:
-                own.attach_template(copy, graph)
+            if (graph_copy := copy.part(graph)) is not graph:
+                graph_copy.attach_template(copy, graph)
         made: Program = copy.item
         return made, copy.is_known()

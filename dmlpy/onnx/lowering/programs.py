@@ -110,9 +110,9 @@ def _host_part(stage: HostStage, needed: set[str]) -> HostPart | None:
             wanted |= set(node.reads)
     if not kept:
         return None
-    own = {name for node in kept for name in node.results}
-    read: dict[str, Value] = {name: value for node in kept for name, value in node.reads.items() if name not in own}
+    made = {name for node in kept for name in node.results}
+    read: dict[str, Value] = {name: value for node in kept for name, value in node.reads.items() if name not in made}
     owned = {name: held_elements(value.array) for name, value in read.items() if value.array is not None}
     reads = {name: value for name, value in read.items() if value.array is None}
-    writes = {name: value for name, value in stage.results.items() if name in needed and name in own}
+    writes = {name: value for name, value in stage.results.items() if name in needed and name in made}
     return HostPart(tuple(reversed(kept)), reads, owned, writes)

@@ -196,8 +196,8 @@ class _Chains:
         if a.scale.size != 1 or not b.is_per(columns, 2) or (bias and not self._is_product(core.input[2], a, b)):
             return None
         inputs = [*a.names, *b.names, *(bias or [""]), *result.names[1:]]
-        own = {name: attributes[name] for name in ("transA", "transB") if name in attributes}
-        return helper.make_node("QGemm", inputs, [], domain=MICROSOFT, **own)
+        transpositions = {name: attributes[name] for name in ("transA", "transB") if name in attributes}
+        return helper.make_node("QGemm", inputs, [], domain=MICROSOFT, **transpositions)
 
     def _sum(self, core: NodeProto, result: _Quantized) -> NodeProto | None:
         """QLinearAdd, of one type, which rounds as QuantizeLinear does: before it adds the zero point."""
@@ -232,8 +232,8 @@ class _Chains:
         maker = self._makers.get(node.input[index]) if index < len(node.input) else None
         if maker is None or maker.op_type != "DequantizeLinear" or maker.domain:
             return None
-        found = self._parameters(maker)
-        return found if found is not None and found.element in _BYTES else None
+        parameters = self._parameters(maker)
+        return parameters if parameters is not None and parameters.element in _BYTES else None
 
     def _bias(self, node: NodeProto) -> list[str] | None:
         """The name of the bias of 32 bits, no name without a bias, or None if it is of another type."""
@@ -253,8 +253,8 @@ class _Chains:
         if scale is None:
             return False
         wanted = np.multiply(x.scale.reshape(-1), weights.scale.reshape(-1), dtype=np.float64)
-        own = scale.reshape(-1)
-        return own.size in (1, wanted.size) and bool(np.allclose(own, wanted, rtol=_BIAS_TOLERANCE, atol=0))
+        given = scale.reshape(-1)
+        return given.size in (1, wanted.size) and bool(np.allclose(given, wanted, rtol=_BIAS_TOLERANCE, atol=0))
 
     def _parameters(self, node: NodeProto) -> _Quantized | None:
         """The quantized value of QuantizeLinear or DequantizeLinear, if its FLOAT32 scale and its zero point are known."""

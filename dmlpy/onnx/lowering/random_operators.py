@@ -64,11 +64,11 @@ class Multinomial(OpRun):  # type: ignore[misc, unused-ignore]
         most = logits.max(axis=1, keepdims=True, initial=-np.inf)
         sums = np.exp(np.where(logits == most, 0.0, logits - most)).cumsum(axis=1)
         drawn = _generator(seed).random((len(sums), 1 if sample_size is None else sample_size)) * sums[:, -1:]
-        found = np.empty(drawn.shape, _type(TensorProto.INT32 if dtype is None else dtype))
-        for row, own, target in zip(sums, drawn, found, strict=True):
+        samples = np.empty(drawn.shape, _type(TensorProto.INT32 if dtype is None else dtype))
+        for row, numbers, target in zip(sums, drawn, samples, strict=True):
             last = row.searchsorted(row[-1])  # the last class that has a probability: a product may round up to the sum
-            np.minimum(row.searchsorted(own, side="right"), last, out=target, casting="same_kind")
-        return (found,)
+            np.minimum(row.searchsorted(numbers, side="right"), last, out=target, casting="same_kind")
+        return (samples,)
 
 
 class RandomNormal(OpRun):  # type: ignore[misc, unused-ignore]

@@ -101,11 +101,11 @@ def _log_of_exponentials(numbers: Array, **along: Any) -> Array:
 
 def _reduce(function: Callable[..., Array], data: Array, axes: Any, keepdims: Any) -> tuple[Array]:
     """The reduction in FLOAT64, truncated. Beyond the type's range the result is the largest number, without a logarithm the least."""
-    found = function(data.astype(np.float64), axis=axes, keepdims=bool(keepdims))
+    result = function(data.astype(np.float64), axis=axes, keepdims=bool(keepdims))
     limits = np.iinfo(data.dtype)
-    is_inside = (found >= limits.min) & (found < float(limits.max))
-    beyond = np.where(found > 0, limits.max, limits.min).astype(data.dtype)
-    return (np.where(is_inside, np.where(is_inside, found, 0).astype(data.dtype), beyond),)
+    is_inside = (result >= limits.min) & (result < float(limits.max))
+    beyond = np.where(result > 0, limits.max, limits.min).astype(data.dtype)
+    return (np.where(is_inside, np.where(is_inside, result, 0).astype(data.dtype), beyond),)
 
 
 class _IntegerReduction:
@@ -181,8 +181,8 @@ class StringNormalizer(OpRun):  # type: ignore[misc, unused-ignore]
         texts = [str(text) for text in x.ravel()]
         kept = [text for text in texts if (text if is_case_sensitive or not words else _lower(text, ascii_only=ascii_only)) not in words]
         change = changes[action]
-        found = kept if change is None else [change(text, ascii_only=ascii_only) for text in kept]
-        return (np.array(found or [""], object).reshape(*x.shape[:-1], -1),)
+        changed = kept if change is None else [change(text, ascii_only=ascii_only) for text in kept]
+        return (np.array(changed or [""], object).reshape(*x.shape[:-1], -1),)
 
 
 def _lower(text: str, *, ascii_only: bool) -> str:
@@ -203,7 +203,7 @@ class Unique(OpRun):  # type: ignore[misc, unused-ignore]
             order = np.argsort(first)
             unique, first, counts = np.take(unique, order, axis or 0), first[order], counts[order]
             places = np.argsort(order)[places]
-        integers = (found.reshape(-1).astype(np.int64) for found in (first, places, counts))
+        integers = (array.reshape(-1).astype(np.int64) for array in (first, places, counts))
         return (unique.astype(x.dtype), *integers)[: len(self.onnx_node.output)]
 
 
@@ -258,13 +258,13 @@ class NonMaxSuppression(OpRun):  # type: ignore[misc, unused-ignore]
         count = 0 if most is None else int(most.ravel()[0])
         limit = np.float32(0 if threshold is None else threshold.ravel()[0])
         lowest = None if least is None else np.float32(least.ravel()[0])
-        found = []
+        selected = []
         for batch, image in enumerate(scores):
             corners = _corners(boxes[batch], from_center=bool(center_point_box))
-            for kind, own in enumerate(image):
-                kept = _suppress(corners, own, count, limit, lowest)
-                found.append(np.stack([np.full_like(kept, batch), np.full_like(kept, kind), kept], axis=1))
-        return (np.concatenate(found) if found else np.zeros((0, 3), np.int64),)
+            for kind, of_class in enumerate(image):
+                kept = _suppress(corners, of_class, count, limit, lowest)
+                selected.append(np.stack([np.full_like(kept, batch), np.full_like(kept, kind), kept], axis=1))
+        return (np.concatenate(selected) if selected else np.zeros((0, 3), np.int64),)
 
 
 def _corners(boxes: Array, *, from_center: bool) -> Array:
@@ -292,11 +292,11 @@ def _suppress(corners: Array, scores: Array, most: int, threshold: np.float32, l
         if len(kept) >= most:
             break
         block = order[begin : begin + _BLOCK]
-        own = corners[:, block]
+        candidates = corners[:, block]
         for first in range(0, len(kept), _KEPT_BLOCK):
-            is_free = ~_overlap(corners[:, kept[first : first + _KEPT_BLOCK]], own, threshold).any(axis=0)
-            block, own = block[is_free], own[:, is_free]
-        kept = np.concatenate([kept, block[_first_of(_overlap(own, own, threshold))]])
+            is_free = ~_overlap(corners[:, kept[first : first + _KEPT_BLOCK]], candidates, threshold).any(axis=0)
+            block, candidates = block[is_free], candidates[:, is_free]
+        kept = np.concatenate([kept, block[_first_of(_overlap(candidates, candidates, threshold))]])
     return kept[: max(most, 0)]
 
 

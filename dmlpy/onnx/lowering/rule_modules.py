@@ -68,12 +68,12 @@ _OPERATORS = {
 
 
 def _modules() -> dict[tuple[str, str], tuple[str, ...]]:
-    found: dict[tuple[str, str], tuple[str, ...]] = defaultdict(tuple)
+    modules: dict[tuple[str, str], tuple[str, ...]] = defaultdict(tuple)
     for domain, families in _OPERATORS.items():
         for module, operators in families.items():
             for operator in operators.split():
-                found[domain, operator] += (module,)
-    return dict(found)
+                modules[domain, operator] += (module,)
+    return dict(modules)
 
 
 RULE_MODULES = _modules()

@@ -42,8 +42,8 @@ def _check_room(lowering: GraphLowering, node: Node, count: int) -> None:
 
 
 def _sequence(node: Node, items: tuple[Value, ...], element: int | None = None) -> Values:
-    own = element if element is not None else items[0].element if items else None
-    return [Value(node.proto.output[0], own, None, kind="sequence", items=items)]
+    of_items = element if element is not None else items[0].element if items else None
+    return [Value(node.proto.output[0], of_items, None, kind="sequence", items=items)]
 
 
 def _items(node: Node, index: int = 0) -> tuple[Value, ...]:

@@ -56,17 +56,17 @@ def infer_outputs(node: Node, opsets: Mapping[str, int], types: Mapping[str, Typ
         types: types that the model's file states or implies, for operators that ONNX does not know.
         labels: the outputs' names there.
     """
-    own = infer_from_subgraphs(node)
-    found: Mapping[str, TypeProto] = {} if node.schema is None or node.problems else _infer_once(node, node.schema, opsets)
+    from_bodies = infer_from_subgraphs(node)
+    inferred: Mapping[str, TypeProto] = {} if node.schema is None or node.problems else _infer_once(node, node.schema, opsets)
     described = () if not node.domain or node.problems else describe_outputs(node)
     values: list[Value | None] = []
     from_file: set[int] = set()
     for index, (name, label) in enumerate(zip(node.proto.output, labels, strict=True)):
-        proto = found.get(name, types.get(label))
-        value = None if not name else (own[index] or Value(name, None, None)) if proto is None else value_from_proto(name, proto)
-        if own[index] is None and name not in found:
+        proto = inferred.get(name, types.get(label))
+        value = None if not name else (from_bodies[index] or Value(name, None, None)) if proto is None else value_from_proto(name, proto)
+        if from_bodies[index] is None and name not in inferred:
             from_file.add(index)
-        if value is not None and index == 0 and name in found and node.op_type == "ConvTranspose" and not node.domain:
+        if value is not None and index == 0 and name in inferred and node.op_type == "ConvTranspose" and not node.domain:
             value = replace(value, sizes=_transposed_sizes(node) or value.sizes)
         if value is not None and index == 0 and node.op_type in ("DynamicSlice", "Slice") and not node.domain:
             value = replace(value, sizes=_sliced_sizes(node) or value.sizes)
@@ -94,12 +94,12 @@ def _infer_once(node: Node, schema: defs.OpSchema, opsets: Mapping[str, int]) ->
     kept = None if key is None else _INFERRED.get(key)
     if kept is not None:
         return {name: proto for name, proto in zip(node.proto.output, kept, strict=True) if proto is not None}
-    found = _infer_by_versions(node, schema, opsets)
+    inferred = _infer_by_versions(node, schema, opsets)
     if key is not None:
         if len(_INFERRED) >= _MOST_INFERRED:
             _INFERRED.clear()
-        _INFERRED[key] = tuple(found.get(name) for name in node.proto.output)
-    return found
+        _INFERRED[key] = tuple(inferred.get(name) for name in node.proto.output)
+    return inferred
 
 
 def _key_of(node: Node, schema: defs.OpSchema, opsets: Mapping[str, int]) -> Hashable | None:
@@ -128,14 +128,14 @@ def _key_of(node: Node, schema: defs.OpSchema, opsets: Mapping[str, int]) -> Has
 
 
 def _infer_by_versions(node: Node, schema: defs.OpSchema, opsets: Mapping[str, int]) -> Mapping[str, TypeProto]:
-    found: dict[str, TypeProto] = {}
+    inferred: dict[str, TypeProto] = {}
     for known in _versions(schema):
         for name, stated in _infer_by_schema(known, node, opsets).items():
-            if name not in found or not _has_sizes(found[name]):
-                found[name] = stated if known is schema else _with_own_type(node, name, stated)
-        if all(_has_sizes(found.get(name)) for name in node.proto.output if name):
+            if name not in inferred or not _has_sizes(inferred[name]):
+                inferred[name] = stated if known is schema else _with_own_type(node, name, stated)
+        if all(_has_sizes(inferred.get(name)) for name in node.proto.output if name):
             break
-    return found
+    return inferred
 
 
 def _infer_by_schema(schema: defs.OpSchema, node: Node, opsets: Mapping[str, int]) -> Mapping[str, TypeProto]:
@@ -220,11 +220,11 @@ def _attention_sizes(node: Node, index: int) -> tuple[int, ...] | None:
     if any(value is None for value in node.inputs[:3]):
         return None
     try:
-        queries, own = by_head(0, "q_num_heads"), by_head(2 if index == _PRESENT_VALUES else 1, "kv_num_heads")
+        queries, keys = by_head(0, "q_num_heads"), by_head(2 if index == _PRESENT_VALUES else 1, "kv_num_heads")
     except (ArithmeticError, ValueError):  # the rule names what is wrong
         return None
-    length = own[2] + (node.sizes(4)[2] if node.has(4) else 0)
-    return (*queries[:3], length) if index > _PRESENT_VALUES else (*own[:2], length, own[3])
+    length = keys[2] + (node.sizes(4)[2] if node.has(4) else 0)
+    return (*queries[:3], length) if index > _PRESENT_VALUES else (*keys[:2], length, keys[3])
 
 
 def _sliced_sizes(node: Node) -> tuple[int, ...] | None:
@@ -269,12 +269,12 @@ def _for_inference(node: Node) -> NodeProto:
         changed["axes"] = [axis % rank for axis in axes]
     if not changed:
         return node.proto
-    own = NodeProto()
-    own.CopyFrom(node.proto)
-    del own.attribute[:]
-    own.attribute.extend(item for item in node.proto.attribute if item.name not in changed)
-    own.attribute.extend(helper.make_attribute(name, value) for name, value in changed.items())
-    return own
+    copy = NodeProto()
+    copy.CopyFrom(node.proto)
+    del copy.attribute[:]
+    copy.attribute.extend(item for item in node.proto.attribute if item.name not in changed)
+    copy.attribute.extend(helper.make_attribute(name, value) for name, value in changed.items())
+    return copy
 
 
 def _with_own_type(node: Node, name: str, stated: TypeProto) -> TypeProto:

@@ -73,16 +73,16 @@ def with_sizes(node: Node, found: Values, scope: Scope, given: Sequence[str], op
         opsets: the versions of the domains.
         fold: computes the node again for other inputs.
     """
-    own = replace(node, inputs=tuple(scope[name] if name else None for name in given))
+    reading = replace(node, inputs=tuple(scope[name] if name else None for name in given))
     if any(value is not None and value.array is None for value in found):
         specialize_all()
         return found
-    numbers = _numbers(own, found, opsets)
+    numbers = _numbers(reading, found, opsets)
     if numbers is not None:
         return [value and replace(value, array=array) for value, array in zip(found, numbers, strict=True)]
-    compute = _computed(own, opsets, fold)
-    sized = with_symbolic_sizes(own, found, ())
-    arrays: list[Any] = [value.array for value in own.inputs if value is not None]
+    compute = _computed(reading, opsets, fold)
+    sized = with_symbolic_sizes(reading, found, ())
+    arrays: list[Any] = [value.array for value in reading.inputs if value is not None]
     places = {place for array in arrays if isinstance(array, SizedArray) for place in array.places}
     made: Values = []
     for value in sized:
@@ -108,12 +108,12 @@ def _computed(node: Node, opsets: Mapping[str, int], fold: Fold) -> Callable[[Se
     def compute(values: Sequence[int]) -> Mapping[str, Array]:
         arrays = {name: array.at(values) if isinstance(array, SizedArray) else array for name, array in given.items()}
         try:
-            found = fold(node.proto, opsets, arrays) if program is None else program(arrays)
+            results = fold(node.proto, opsets, arrays) if program is None else program(arrays)
         except DmlError:
             raise NoTemplateError from None  # which the node itself reports
-        if found is None or any(not array.size or array.nbytes > _MOST_BYTES for array in found.values()):
+        if results is None or any(not array.size or array.nbytes > _MOST_BYTES for array in results.values()):
             raise NoTemplateError
-        return found
+        return results
 
     return compute
 
@@ -133,7 +133,7 @@ def _numbers(node: Node, found: Values, opsets: Mapping[str, int]) -> list[Any] 
     if listed is None:
         return None
     made = [SizedArray.of(numbers, array.shape, array.dtype) for numbers, array in zip(listed, arrays, strict=True)]
-    return made if all(np.array_equal(example_array(own), array) for own, array in zip(made, arrays, strict=True)) else None
+    return made if all(np.array_equal(example_array(symbolic), array) for symbolic, array in zip(made, arrays, strict=True)) else None
 
 
 def _elements(node: Node, arrays: Sequence[Array], opsets: Mapping[str, int]) -> list[list[Any]] | None:
@@ -168,9 +168,9 @@ def _as_objects(array: Array | SizedArray) -> Any:
     if isinstance(array, SizedArray):
         if array.numbers is None:
             return None
-        found = np.empty(len(array.numbers), object)
-        found[:] = array.numbers
-        return found.reshape(array.shape)
+        objects = np.empty(len(array.numbers), object)
+        objects[:] = array.numbers
+        return objects.reshape(array.shape)
     return array.astype(object) if array.dtype.kind in "iub" else None
 
 
@@ -192,14 +192,14 @@ def _moved(node: Node, places: Sequence[int], given: Sequence[Any], opsets: Mapp
             continue  # the same value again
         arrays[value.name] = np.arange(len(elements), len(elements) + objects.size).reshape(objects.shape)
         elements += objects.flat
-    found = host_evaluation.evaluate_node(node.proto, opsets, arrays)
-    return [[elements[at] for at in found[name].flat] for name in node.proto.output]
+    results = host_evaluation.evaluate_node(node.proto, opsets, arrays)
+    return [[elements[at] for at in results[name].flat] for name in node.proto.output]
 
 
 def _divide(one: Any, other: Any) -> Any:
     """ONNX's division of integers, which rounds towards zero."""
-    found = _positive(one) // _positive(other)
-    return found if (one < 0) == (other < 0) else -found
+    quotient = _positive(one) // _positive(other)
+    return quotient if (one < 0) == (other < 0) else -quotient
 
 
 def _positive(number: Any) -> Any:

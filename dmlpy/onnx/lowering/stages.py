@@ -134,9 +134,9 @@ class HostStage:
         self, proto: NodeProto, opsets: Mapping[str, int], reads: Iterable[Value], results: Iterable[Value], *, stays: bool = False
     ) -> None:
         """Appends a node."""
-        own = {value.name: value for value in results}
-        self.nodes.append(HostNode(proto, dict(opsets), {value.name: value for value in reads}, own, stays))
-        self.results |= own
+        by_name = {value.name: value for value in results}
+        self.nodes.append(HostNode(proto, dict(opsets), {value.name: value for value in reads}, by_name, stays))
+        self.results |= by_name
 
 
 Stage = GraphStage | HostStage
@@ -151,8 +151,8 @@ def _owned_elements(value: Value, array: Array) -> tuple[Array, TensorDesc]:
     sizes = value.tensor_sizes
 
     def elements(known: Array) -> Array:
-        found: Array = constant_of(known.reshape(known.shape or (1,)))[0]
-        return found
+        array: Array = constant_of(known.reshape(known.shape or (1,)))[0]
+        return array
 
     sized: Any = array.mapped(elements, sizes)
     return sized, tensor_of(value)

@@ -24,10 +24,10 @@ def subgraphs_of(proto: NodeProto) -> Iterator[GraphProto]:
 
 def captured_names(proto: NodeProto) -> list[str]:
     """The names of the outer values that the subgraphs of a node read."""
-    found: dict[str, None] = {}
+    names: dict[str, None] = {}
     for body in subgraphs_of(proto):
-        found.update(dict.fromkeys(_free_names(body)))
-    return list(found)
+        names.update(dict.fromkeys(_free_names(body)))
+    return list(names)
 
 
 def rename_captured(proto: NodeProto, names: Mapping[str, str], unique: Callable[[str], str], folder: Path | None) -> NodeProto:
@@ -41,12 +41,12 @@ def rename_captured(proto: NodeProto, names: Mapping[str, str], unique: Callable
         unique: makes a name that is not taken.
         folder: the folder of external data.
     """
-    own = NodeProto()
-    own.CopyFrom(proto)
-    for body in subgraphs_of(own):
+    renamed = NodeProto()
+    renamed.CopyFrom(proto)
+    for body in subgraphs_of(renamed):
         # ONNX writes definitions of operators that have a body as text, in which only identifiers can be read.
         _rename(body, names, lambda name: unique(re.sub(r"\W", "_", f"{proto.name}/{name}")), folder)
-    return own
+    return renamed
 
 
 def _rename(body: GraphProto, around: Mapping[str, str], unique: Callable[[str], str], folder: Path | None) -> None:

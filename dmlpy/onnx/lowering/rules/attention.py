@@ -154,14 +154,14 @@ def _windows(node: Node) -> tuple[int, int]:
     return int(node.attribute("left_window_size", -1)), int(node.attribute("right_window_size", -1))
 
 
-def _precision(node: Node, own: DataType) -> DataType:
+def _precision(node: Node, of_inputs: DataType) -> DataType:
     """The type in which the softmax is computed."""
     wanted = node.attribute("softmax_precision")
     if not wanted:
-        return own
-    found = data_type_of(int(wanted))
-    if found not in FLOATS:
+        return of_inputs
+    precision = data_type_of(int(wanted))
+    if precision not in FLOATS:
         raise node.refusal(
             "onnx.attribute", "softmax_precision", element_name(int(wanted)), "float32, float16 or bfloat16, which ACTIVATION_SOFTMAX1 has"
         )
-    return found
+    return precision

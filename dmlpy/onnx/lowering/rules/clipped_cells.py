@@ -41,10 +41,10 @@ def unroll_cells(
             "onnx.unroll", "clip", f"given for {steps} steps", f"absent, or at most {MAX_STEPS} steps of all directions", why
         )
     each = len(activations) // len(backwards)
-    found = [
+    by_direction = [
         _direction(node, tensors, index, activations[index * each :][:each], backwards=backward) for index, backward in enumerate(backwards)
     ]
-    sequences, states = zip(*found, strict=True)
+    sequences, states = zip(*by_direction, strict=True)
     return [_join(sequences), _join(states)]
 
 
@@ -62,8 +62,8 @@ def _direction(
     gates = weight.sizes[2]
     bias = tensors["bias"][:, :, index : index + 1].reshape(1, 1, 1, 2 * gates) if "bias" in tensors else None
     flat = tensors["input"].reshape(1, 1, steps * batch, features)
-    own = None if bias is None else bias[..., :gates].broadcast(1, 1, steps * batch, gates)
-    entering = x.gemm(flat, weight, own, trans_b="TRANSPOSE").reshape(1, steps, batch, gates)
+    input_bias = None if bias is None else bias[..., :gates].broadcast(1, 1, steps * batch, gates)
+    entering = x.gemm(flat, weight, input_bias, trans_b="TRANSPOSE").reshape(1, steps, batch, gates)
     again = None if bias is None else bias[..., gates:].broadcast(1, 1, batch, gates)
     nothing = x.fill_value_constant(value_data_type=weight.data_type, value=0, output_sizes=[1, 1, 1, 1])
     state = tensors["hidden_init"][:, index : index + 1] if "hidden_init" in tensors else nothing.broadcast(1, 1, batch, hidden)
@@ -104,11 +104,11 @@ def _gru(
         both = x.gemm(state, recurrence[:, :, : 2 * hidden], part(bias, 0, 2), trans_b="TRANSPOSE")
         opened = _activate(node, entering[..., : 2 * hidden] + both, activations[0])
         update, reset = opened[..., :hidden], opened[..., hidden:]
-        own = recurrence[:, :, 2 * hidden :]
+        candidate_weights = recurrence[:, :, 2 * hidden :]
         if after:
-            inner = reset * x.gemm(state, own, part(bias, 2, 3), trans_b="TRANSPOSE")
+            inner = reset * x.gemm(state, candidate_weights, part(bias, 2, 3), trans_b="TRANSPOSE")
         else:
-            inner = x.gemm(reset * state, own, part(bias, 2, 3), trans_b="TRANSPOSE")
+            inner = x.gemm(reset * state, candidate_weights, part(bias, 2, 3), trans_b="TRANSPOSE")
         candidate = _activate(node, entering[..., 2 * hidden :] + inner, activations[1])
         return (1.0 - update) * candidate + update * state
 
@@ -120,5 +120,5 @@ def _activate(node: Node, tensor: Expression, activation: ActivationDesc) -> Exp
     clip = float(node.attribute("clip"))
     kind = type(activation)
     members = {name: getattr(activation, name) for name in kind.model_fields if name not in ("input_tensor", "output_tensor")}
-    found: Expression = getattr(x, kind.short_name().lower())(x.clip(tensor, min=-clip, max=clip), **members)
-    return found
+    activated: Expression = getattr(x, kind.short_name().lower())(x.clip(tensor, min=-clip, max=clip), **members)
+    return activated

@@ -22,12 +22,14 @@ def einsum(node: Node) -> Expression:
     """GEMM or ELEMENT_WISE_MULTIPLY of one tensor after another; REDUCE sums a letter that no later tensor and no result has."""
     terms, result = letters_of(node)
     parts = [_diagonal(node.x(index) if term else node.x(index).reshape(1), term) for index, term in enumerate(terms)]
-    found, letters = parts[0]
-    for index, (other, own) in enumerate(parts[1:], 1):
+    product, letters = parts[0]
+    for index, (other, other_letters) in enumerate(parts[1:], 1):
         later = {letter for term in terms[index + 1 :] for letter in term} | set(result)
-        found, letters = _product(_sum_letters(found, letters, {*own, *later}), _sum_letters(other, own, {*letters, *later}), later)
-    found, letters = _sum_letters(found, letters, set(result))
-    return found.transpose(*(letters.index(letter) for letter in result)) if result else found
+        product, letters = _product(
+            _sum_letters(product, letters, {*other_letters, *later}), _sum_letters(other, other_letters, {*letters, *later}), later
+        )
+    product, letters = _sum_letters(product, letters, set(result))
+    return product.transpose(*(letters.index(letter) for letter in result)) if result else product
 
 
 def _diagonal(tensor: Expression, term: str) -> tuple[Expression, str]:
@@ -37,11 +39,11 @@ def _diagonal(tensor: Expression, term: str) -> tuple[Expression, str]:
         return tensor, term
     packed = tensor.packed()
     strides, sizes = packed.tensor.element_strides, packed.tensor.sizes
-    own = {letter: [axis for axis, given in enumerate(term) if given == letter] for letter in letters}
+    axes_of = {letter: [axis for axis, given in enumerate(term) if given == letter] for letter in letters}
     view = restride(
         packed.tensor,
-        [min(sizes[axis] for axis in axes) for axes in own.values()],
-        [sum(strides[axis] for axis in axes) for axes in own.values()],
+        [min(sizes[axis] for axis in axes) for axes in axes_of.values()],
+        [sum(strides[axis] for axis in axes) for axes in axes_of.values()],
     )
     return packed.viewed(view), letters
 
@@ -54,8 +56,8 @@ def _sum_letters(tensor: Expression, letters: str, kept: set[str]) -> tuple[Expr
     left = "".join(letter for letter in letters if letter in kept)
     sizes = [tensor.sizes[axis] for axis in range(len(letters)) if axis not in axes]
     added = max(0, 4 - len(letters))
-    found = x.reduce(tensor.with_leading_ones(len(letters) + added), function="SUM", axes=[axis + added for axis in axes])
-    return found.reshape(*(sizes or [1])), left
+    sums = x.reduce(tensor.with_leading_ones(len(letters) + added), function="SUM", axes=[axis + added for axis in axes])
+    return sums.reshape(*(sizes or [1])), left
 
 
 def _product(one: tuple[Expression, str], other: tuple[Expression, str], later: set[str]) -> tuple[Expression, str]:
@@ -76,11 +78,11 @@ def _product(one: tuple[Expression, str], other: tuple[Expression, str], later: 
         return prod(sizes[letter] for letter in letters)
 
     if inner:
-        found = left.reshape(count(batch), count(rows), count(inner)) @ right.reshape(count(batch), count(inner), count(columns))
+        product = left.reshape(count(batch), count(rows), count(inner)) @ right.reshape(count(batch), count(inner), count(columns))
     else:
-        found = x.multiply(left.reshape(count(batch), count(rows), 1), right.reshape(count(batch), 1, count(columns)))
+        product = x.multiply(left.reshape(count(batch), count(rows), 1), right.reshape(count(batch), 1, count(columns)))
     names = "".join([*batch, *rows, *columns])
-    return found.reshape(*(sizes[letter] for letter in names)) if names else found, names
+    return product.reshape(*(sizes[letter] for letter in names)) if names else product, names
 
 
 def _order_letters(tensor: Expression, letters: str, wanted: list[str], sizes: dict[str, int]) -> Expression:

@@ -56,8 +56,8 @@ def frames(node: Node) -> Expression:
     if window is not None and window.array is None:
         filters = x.multiply(filters, node.x(2).reshape(1, 1, 1, count).broadcast(*filters.sizes))
     signal = node.x(0).reshape(batch, length, components).transpose(0, 2, 1).reshape(batch, components, 1, length)
-    found = x.convolution(signal, filters, strides=[1, step])
-    return found.reshape(batch, 2 * bins, found.sizes[-1]).transpose(0, 2, 1)
+    spectra = x.convolution(signal, filters, strides=[1, step])
+    return spectra.reshape(batch, 2 * bins, spectra.sizes[-1]).transpose(0, 2, 1)
 
 
 def _transform(node: Node, given: int) -> Expression:

@@ -30,8 +30,8 @@ def products(queries: Expression, keys: Expression, scale: float) -> Expression:
     """The scaled products of queries and keys, `[batch, heads, queries, keys]`; a head of keys may serve several of queries."""
     batch, heads, count, _ = queries.sizes
     grouped = [*_group(queries, keys)]
-    found = x.gemm(*grouped, trans_b=MatrixTransform.TRANSPOSE, alpha=scale)
-    return found.reshape(batch, heads, count, keys.sizes[2])
+    scores = x.gemm(*grouped, trans_b=MatrixTransform.TRANSPOSE, alpha=scale)
+    return scores.reshape(batch, heads, count, keys.sizes[2])
 
 
 def weigh_values(weights: Expression, values: Expression) -> Expression:
@@ -41,12 +41,12 @@ def weigh_values(weights: Expression, values: Expression) -> Expression:
 
 
 def _group(left: Expression, right: Expression) -> tuple[Expression, Expression]:
-    (batch, heads, rows, columns), (_, own, length, size) = left.sizes, right.sizes
-    if heads == own:
+    (batch, heads, rows, columns), (_, kv_heads, length, size) = left.sizes, right.sizes
+    if heads == kv_heads:
         return left, right
-    group = heads // own
-    spread = right.reshape(batch * own, 1, length, size).broadcast(batch * own, group, length, size)
-    return left.reshape(batch * own, group, rows, columns), spread
+    group = heads // kv_heads
+    spread = right.reshape(batch * kv_heads, 1, length, size).broadcast(batch * kv_heads, group, length, size)
+    return left.reshape(batch * kv_heads, group, rows, columns), spread
 
 
 def apply_softcap(scores: Expression, cap: float) -> Expression:
@@ -73,8 +73,8 @@ def join_heads(past: Expression | None, present: Expression) -> Expression:
 
 def look_up(table: Expression, places: Expression) -> Expression:
     """The rows of `[count, size]` at indices `[batch, sequence]`: `[batch, sequence, size]`."""
-    found = x.gather(table.reshape(1, 1, *table.sizes), places.with_leading_ones(4), axis=2, index_dimensions=2)
-    return found.reshape(*places.sizes, table.sizes[1])
+    rows = x.gather(table.reshape(1, 1, *table.sizes), places.with_leading_ones(4), axis=2, index_dimensions=2)
+    return rows.reshape(*places.sizes, table.sizes[1])
 
 
 def rotate(tensor: Expression, cosines: Expression, sines: Expression, *, interleaved: bool) -> Expression:

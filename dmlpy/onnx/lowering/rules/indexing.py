@@ -84,8 +84,8 @@ def compress(node: Node) -> Expression:
     (data,) = in_four(data)
     indices = node.constant("kept", kept.astype(np.uint32)).with_leading_ones(len(data.sizes))
     rank = 1 if axis is None else node.rank(0)
-    found = x.gather(data, indices, axis=place + len(data.sizes) - rank, index_dimensions=1)
-    return found.reshape(*found.sizes[len(found.sizes) - rank :])
+    compressed = x.gather(data, indices, axis=place + len(data.sizes) - rank, index_dimensions=1)
+    return compressed.reshape(*compressed.sizes[len(compressed.sizes) - rank :])
 
 
 @lowers("NonZero")
@@ -134,9 +134,9 @@ def reverse(node: Node) -> Expression:
     time, batch = node.attribute("time_axis", 0), node.attribute("batch_axis", 1)
     (data,) = in_four(node.x(0))
     added = len(data.sizes) - node.rank(0)
-    own = [size if axis == batch + added else 1 for axis, size in enumerate(data.sizes)]
+    along_batch = [size if axis == batch + added else 1 for axis, size in enumerate(data.sizes)]
     wanted = [1 if axis == time + added else size for axis, size in enumerate(data.sizes)]
-    lengths = x.cast(node.x(1), output_data_type="UINT32").reshape(*own).broadcast(*wanted)
+    lengths = x.cast(node.x(1), output_data_type="UINT32").reshape(*along_batch).broadcast(*wanted)
     return x.reverse_subsequences(data, lengths, axis=time + added)
 
 
@@ -154,7 +154,7 @@ def scatter_elements(node: Node) -> Expression:
     indices, updates = node.x(1), node.x(2)
     if reduction == "none":
         parts = in_four(covered, indices, updates)
-        found = x.scatter(*parts, axis=axis + len(parts[0].sizes) - node.rank(0))
+        result = x.scatter(*parts, axis=axis + len(parts[0].sizes) - node.rank(0))
     else:
         order = [*(place for place in range(node.rank(0)) if place != axis), axis]
         back = [order.index(place) for place in range(node.rank(0))]
@@ -167,13 +167,13 @@ def scatter_elements(node: Node) -> Expression:
             moved[1].reshape(rows, 1, 1, count),
             moved[2].reshape(rows, 1, 1, count),
         )
-        found = sums.reshape(*moved[0].sizes).transpose(*back)
+        result = sums.reshape(*moved[0].sizes).transpose(*back)
     if covered.sizes == data.sizes:
-        return found
+        return result
     margin = [whole - part for whole, part in zip(data.sizes, covered.sizes, strict=True)]
     sides: dict[str, Any] = {"start_padding": [0] * (max(4, len(margin))), "end_padding": [*[0] * (4 - len(margin)), *margin]}
     ones = x.fill_value_constant(value_data_type="UINT8", value=1, output_sizes=[1]).broadcast(*covered.sizes)
-    inside, put = (x.padding(*in_four(tensor), **sides) for tensor in (ones, found.reshape(*covered.sizes)))
+    inside, put = (x.padding(*in_four(tensor), **sides) for tensor in (ones, result.reshape(*covered.sizes)))
     return x.if_(inside, put, *in_four(data))
 
 
@@ -191,9 +191,9 @@ def scatter_nd(node: Node) -> Expression:
     tuples, block = prod(node.sizes(1)[:-1]), prod(sizes[indexed:])
     linear: Expression | None = None
     for axis in range(indexed):
-        own = _from_front(indices.reshape(tuples, indexed)[:, axis], sizes[axis])
-        step = number(own, prod(sizes[axis + 1 : indexed]))
-        linear = x.multiply(own, step) if linear is None else x.add(linear, x.multiply(own, step))
+        coordinate = _from_front(indices.reshape(tuples, indexed)[:, axis], sizes[axis])
+        step = number(coordinate, prod(sizes[axis + 1 : indexed]))
+        linear = x.multiply(coordinate, step) if linear is None else x.add(linear, x.multiply(coordinate, step))
     assert linear is not None
     return _combine(
         node,
@@ -225,9 +225,9 @@ def _combine(node: Node, reduction: str, data: Expression, indices: Expression, 
         raise node.refusal(
             "onnx.attribute", "reduction", f"{reduction!r} of {found}", f"at most {_MOST} choices: no operator adds while it scatters"
         )
-    own = _from_front(indices, length)
-    places = x.fill_value_sequence(value_data_type=own.data_type, value_start=0, value_delta=1, output_sizes=[1, length, 1, 1])
-    chosen = x.logical_equals(own, places, output_data_type="UINT8")
+    from_front = _from_front(indices, length)
+    places = x.fill_value_sequence(value_data_type=from_front.data_type, value_start=0, value_delta=1, output_sizes=[1, length, 1, 1])
+    chosen = x.logical_equals(from_front, places, output_data_type="UINT8")
     table = (rows, length, block, count)
     neutral = data.reshape(rows, length, block, 1) if reduction in ("max", "min") else number(updates, 0 if reduction == "add" else 1)
     picked = x.if_(chosen.broadcast(*table), updates.broadcast(*table), neutral.broadcast(*table))
@@ -242,7 +242,7 @@ def _from_front(indices: Expression, size: int) -> Expression:
 
 def _is_covered(data: Expression, sizes: tuple[int, ...], axis: int) -> Expression:
     """The part of the data that indices of these sizes cover in all dimensions except the axis."""
-    wanted = [own if place == axis else min(own, size) for place, (own, size) in enumerate(zip(data.sizes, sizes, strict=True))]
+    wanted = [length if place == axis else min(length, size) for place, (length, size) in enumerate(zip(data.sizes, sizes, strict=True))]
     return data.slice([0] * len(wanted), wanted) if tuple(wanted) != data.sizes else data
 
 

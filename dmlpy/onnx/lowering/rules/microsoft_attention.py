@@ -74,11 +74,11 @@ def _self_attention(
     mask = _mask(node, mask_at, (batch, length, total), total - length)
     more = {"relative_position_bias": node.x(bias_at)} if bias_at is not None and node.has(bias_at) else {}
     heads = int(node.attribute("num_heads", 0))
-    found = _attend(node, given, past, mask, heads, first // max(heads, 1), **more)
+    attended = _attend(node, given, past, mask, heads, first // max(heads, 1), **more)
     present = None
     if node.wants(1):
-        present = x.join([kept.reshape(1, *kept.sizes) for kept in (found.present_key, found.present_value)], axis=0)
-    return found.output, present
+        present = x.join([kept.reshape(1, *kept.sizes) for kept in (attended.present_key, attended.present_value)], axis=0)
+    return attended.output, present
 
 
 @lowers("MultiHeadAttention", domain=MICROSOFT, may_be_empty=(6, 7))
@@ -108,8 +108,8 @@ def multihead(node: Node) -> tuple[Expression | None, ...]:
     if node.has(5):
         given["relative_position_bias"] = node.x(5)
     mask = _mask(node, 4, (sizes[0], sizes[1], total), before)
-    found = _attend(node, (), past, mask, heads, size, **given)
-    return found.output, found.present_key, found.present_value
+    attended = _attend(node, (), past, mask, heads, size, **given)
+    return attended.output, attended.present_key, attended.present_value
 
 
 def _attend(

@@ -83,10 +83,10 @@ def simplified(node: Node) -> tuple[Expression | None, ...]:
     axes = [*range(node.axis(int(node.attribute("axis", -1)), rank), rank)]
     epsilon = float(node.attribute("epsilon", 1e-5))
     data = _single(node.x(0))
-    found = _like(root_mean_square(node, data, axes, epsilon) * _single(node.x(1)), node.data_type(1))
+    normalized = _like(root_mean_square(node, data, axes, epsilon) * _single(node.x(1)), node.data_type(1))
     if not node.wants(1):
-        return (found,)
-    return found, x.recip(x.sqrt(x.reduce(data * data, function="AVERAGE", axes=axes) + epsilon))
+        return (normalized,)
+    return normalized, x.recip(x.sqrt(x.reduce(data * data, function="AVERAGE", axes=axes) + epsilon))
 
 
 @lowers("SkipLayerNormalization", "SkipSimplifiedLayerNormalization", domain=MICROSOFT)
@@ -100,11 +100,11 @@ def skip_normalization(node: Node) -> tuple[Expression | None, ...]:
     rank = len(total.sizes)
     axes, epsilon = [rank - 1], float(node.attribute("epsilon", 1e-12 if not is_simplified else 1e-6))
     if is_simplified:
-        found = root_mean_square(node, total, axes, epsilon) * node.x(2)
+        normalized = root_mean_square(node, total, axes, epsilon) * node.x(2)
     else:
-        found = x.mean_variance_normalization1(total, axes=axes, epsilon=epsilon) * node.x(2)
-        found = found + node.x(3) if node.has(3) else found
-    return found, None, None, total
+        normalized = x.mean_variance_normalization1(total, axes=axes, epsilon=epsilon) * node.x(2)
+        normalized = normalized + node.x(3) if node.has(3) else normalized
+    return normalized, None, None, total
 
 
 @lowers("EmbedLayerNormalization", domain=MICROSOFT)
@@ -116,12 +116,12 @@ def embed(node: Node) -> tuple[Expression | None, ...]:
     total = total + (look_up(positions, node.x(8)) if node.has(8) else positions[:length])
     if node.has(1) and node.has(4):
         total = total + look_up(node.x(4), node.x(1))
-    found = x.mean_variance_normalization1(total, axes=[2], epsilon=float(node.attribute("epsilon", 1e-12))) * node.x(5) + node.x(6)
+    normalized = x.mean_variance_normalization1(total, axes=[2], epsilon=float(node.attribute("epsilon", 1e-12))) * node.x(5) + node.x(6)
     if node.has(7):
         words = x.reduce(node.x(7), function="SUM", axes=[1]).reshape(batch)
     else:
         words = x.fill_value_constant(value_data_type=DataType.INT32, value=0, output_sizes=[batch])
-    return found, words, total
+    return normalized, words, total
 
 
 @lowers("GroupNorm", domain=MICROSOFT)
@@ -134,13 +134,13 @@ def group_norm(node: Node) -> Expression:
     if not groups or sizes[1] % groups:
         raise node.refusal("onnx.invalid", "groups", str(groups), f"a divisor of the {sizes[1]} channels")
     grouped = _single(data).reshape(sizes[0], groups, 1, prod(sizes[1:]) // groups)
-    found = x.mean_variance_normalization(grouped, cross_channel=False, epsilon=float(node.attribute("epsilon", 1e-5))).reshape(*sizes)
+    normalized = x.mean_variance_normalization(grouped, cross_channel=False, epsilon=float(node.attribute("epsilon", 1e-5))).reshape(*sizes)
     scale, bias = (_single(node.x(index)).reshape(1, -1, *[1] * (rank - 2)) for index in (1, 2))
-    found = found * scale + bias
+    normalized = normalized * scale + bias
     if node.attribute("activation", 0):
-        found = found * x.activation_sigmoid(found)
-    found = _like(found, node.data_type(0))
-    return found.transpose(0, *range(2, rank), 1) if last else found
+        normalized = normalized * x.activation_sigmoid(normalized)
+    normalized = _like(normalized, node.data_type(0))
+    return normalized.transpose(0, *range(2, rank), 1) if last else normalized
 
 
 @lowers("FusedMatMul", "FusedMatMulActivation", "TransposeMatMul", domain=MICROSOFT)
@@ -156,27 +156,27 @@ def matmul(node: Node) -> Expression:
         if node.attribute(f"trans{name}", 0) and rank > 1:
             order[-2:] = order[:-3:-1]
         sides.append(side.transpose(*order) if order != [*range(rank)] else side)
-    found = _product(sides[0], sides[1], float(node.attribute("alpha", 1.0)))
+    product = _product(sides[0], sides[1], float(node.attribute("alpha", 1.0)))
     if node.op_type != "FusedMatMulActivation":
-        return found
+        return product
     name = node.attribute("activation")
     if name not in _ACTIVATIONS:
         raise node.unsupported("activation", *_ACTIVATIONS)
-    members = {own: node.attribute(f"activation_{own}") for own in ("alpha", "beta", "gamma")}
-    return _ACTIVATIONS[name](found, **{own: value for own, value in members.items() if value is not None})
+    members = {parameter: node.attribute(f"activation_{parameter}") for parameter in ("alpha", "beta", "gamma")}
+    return _ACTIVATIONS[name](product, **{parameter: value for parameter, value in members.items() if value is not None})
 
 
 def _product(a: Expression, b: Expression, alpha: float) -> Expression:
     """The scaled matrix product: in GEMM where both are matrices, else `@` and a product."""
     if len(a.sizes) < 2 or len(b.sizes) < 2:
-        found = a @ b
-        return found if alpha == 1 else found * alpha
+        product = a @ b
+        return product if alpha == 1 else product * alpha
     batch = broadcast_sizes(a.sizes[:-2], b.sizes[:-2])
     if batch is None or len(batch) > 2:
-        found = a @ b
-        return found if alpha == 1 else found * alpha
-    own = [side.broadcast(*batch, *side.sizes[-2:]).with_leading_ones(4) for side in (a, b)]
-    return x.gemm(*own, alpha=alpha).reshape(*batch, a.sizes[-2], b.sizes[-1])
+        product = a @ b
+        return product if alpha == 1 else product * alpha
+    operands = [side.broadcast(*batch, *side.sizes[-2:]).with_leading_ones(4) for side in (a, b)]
+    return x.gemm(*operands, alpha=alpha).reshape(*batch, a.sizes[-2], b.sizes[-1])
 
 
 @lowers("NhwcConv", domain=MICROSOFT)
@@ -184,13 +184,13 @@ def nhwc_convolution(node: Node) -> Expression:
     """CONVOLUTION of views with the channels last, the filter's included."""
     data, filters = (node.x(index).transpose(0, 3, 1, 2) for index in (0, 1))
     windows = compute_windows(node, data.sizes[2:], filters.sizes[2:])
-    found = x.convolution(
+    convolved = x.convolution(
         data,
         filters,
         node.x(2).reshape(1, -1, 1, 1) if node.has(2) else None,
         **windows.members(node),
     )
-    return found.transpose(0, 2, 3, 1)
+    return convolved.transpose(0, 2, 3, 1)
 
 
 @lowers("ConvTransposeWithDynamicPads", domain=MICROSOFT)
@@ -241,9 +241,9 @@ def rotary(node: Node) -> Expression:
     if places.sizes[1] != length:
         raise node.refusal("onnx.sizes", "input 1 'position_ids'", listed(node.sizes(1)), f"[1] or [{tensor.sizes[0]}, {length}]")
     cosines, sines = (look_up(node.x(index), places) for index in (2, 3))
-    found = rotate(tensor, cosines, sines, interleaved=bool(node.attribute("interleaved", 0)))
-    found = found if scale == 1 else found * scale
-    return found if four else merge_heads(found)
+    rotated = rotate(tensor, cosines, sines, interleaved=bool(node.attribute("interleaved", 0)))
+    rotated = rotated if scale == 1 else rotated * scale
+    return rotated if four else merge_heads(rotated)
 
 
 @lowers("MRotaryEmbedding", domain=MICROSOFT)
@@ -262,21 +262,23 @@ def rotary_of_three(node: Node) -> Expression:
     angles, ends = np.arange(half), np.cumsum(sections)
     masks = []
     for index, name in enumerate(_STREAMS[1:], 1):
-        own = (angles % 3 == index) & (angles < 3 * sections[index]) if layout else (angles >= ends[index - 1]) & (angles < ends[index])
-        masks.append(node.constant(name, own.astype(np.uint8).reshape(1, 1, half)).broadcast(*sizes[1:], half))
+        of_stream = (
+            (angles % 3 == index) & (angles < 3 * sections[index]) if layout else (angles >= ends[index - 1]) & (angles < ends[index])
+        )
+        masks.append(node.constant(name, of_stream.astype(np.uint8).reshape(1, 1, half)).broadcast(*sizes[1:], half))
 
     scale = float(node.attribute("scale", 1.0))
 
     def combine(cache: int) -> Expression:
-        found, *others = (look_up(node.x(cache), node.x(1)[index].reshape(*sizes[1:])) for index in range(len(_STREAMS)))
+        rotated, *others = (look_up(node.x(cache), node.x(1)[index].reshape(*sizes[1:])) for index in range(len(_STREAMS)))
         for mask, other in zip(masks, others, strict=True):
-            found = x.if_(mask, other, found)
-        return found if scale == 1 else found * scale  # what is not rotated is not scaled
+            rotated = x.if_(mask, other, rotated)
+        return rotated if scale == 1 else rotated * scale  # what is not rotated is not scaled
 
     four = node.rank(0) == 4
     tensor = node.x(0) if four else split_heads(node.x(0), int(node.attribute("num_heads", 0)) or node.sizes(0)[2] // (2 * half))
-    found = rotate(tensor, combine(2), combine(3), interleaved=bool(node.attribute("interleaved", 0)))
-    return found if four else merge_heads(found)
+    rotated = rotate(tensor, combine(2), combine(3), interleaved=bool(node.attribute("interleaved", 0)))
+    return rotated if four else merge_heads(rotated)
 
 
 def _single(tensor: Expression) -> Expression:

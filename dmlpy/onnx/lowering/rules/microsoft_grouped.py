@@ -249,9 +249,9 @@ def _allowed(node: Node, step: Step, keys: Expression) -> Expression:
     window = int(node.attribute("local_window_size", -1))
     if window > 0:
         conditions.append(keys > places - window)
-    found = both(conditions)
-    assert found is not None
-    return found
+    allowed = both(conditions)
+    assert allowed is not None
+    return allowed
 
 
 def _refuse(node: Node) -> None:

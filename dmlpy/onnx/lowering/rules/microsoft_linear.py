@@ -40,15 +40,15 @@ def gemm(node: Node) -> Expression:
     scale = require(node, 1, by_row(node, 1, rows)) * require(node, 4, by_column(node, 4, columns))
     alpha = float(node.attribute("alpha", 1.0))
     scale = scale if alpha == 1 else scale * alpha
-    found = (x.cast(total, output_data_type=scale.data_type) * scale).reshape(rows, columns)
-    return quantized(node, found, 7, node.data_type(8) if node.has(8) else node.data_type(0)) if node.has(7) else found
+    product = (x.cast(total, output_data_type=scale.data_type) * scale).reshape(rows, columns)
+    return quantized(node, product, 7, node.data_type(8) if node.has(8) else node.data_type(0)) if node.has(7) else product
 
 
 @lowers("QLinearLeakyRelu", domain=MICROSOFT)
 def leaky_relu(node: Node) -> Expression:
     """ELEMENT_WISE_DEQUANTIZE_LINEAR, ACTIVATION_LEAKY_RELU, ELEMENT_WISE_QUANTIZE_LINEAR."""
-    found = x.activation_leaky_relu(dequantized(node, 0, keeps_rank=False), alpha=float(node.attribute("alpha", 0.01)))
-    return without_added(quantized(node, found, 3, node.data_type(0)), node, 0)
+    activated = x.activation_leaky_relu(dequantized(node, 0, keeps_rank=False), alpha=float(node.attribute("alpha", 0.01)))
+    return without_added(quantized(node, activated, 3, node.data_type(0)), node, 0)
 
 
 @lowers("QLinearSoftmax", domain=MICROSOFT)
@@ -67,19 +67,19 @@ def softmax(node: Node) -> Expression:
     differences = x.reduce(data, function="MAX", axes=[1]) - data
     differences = differences if kind is DataType.UINT32 else x.cast(differences, output_data_type="UINT32")
     table = x.constant(_exponentials(float(number_of(node, 1)), data.sizes[1]).reshape(1, 1, 1, -1))
-    found = x.gather(table, differences.reshape(1, 1, 1, -1), axis=3, index_dimensions=1)
-    found = found.reshape(*data.sizes)
+    exponentials = x.gather(table, differences.reshape(1, 1, 1, -1), axis=3, index_dimensions=1)
+    exponentials = exponentials.reshape(*data.sizes)
     with np.errstate(divide="ignore"):  # a scale of 0 has steps without end
         steps = np.floor(np.float32(1) / number_of(node, 3))
-    means = found * float(steps) / x.reduce(found, function="SUM", axes=[1])
+    means = exponentials * float(steps) / x.reduce(exponentials, function="SUM", axes=[1])
     return rounded(x.round(means) + float(number_of(node, 4)), node.data_type(0)).reshape(*sizes)
 
 
 def _exponentials(scale: float, count: int) -> Array:
     """The exponentials of minus 0 to 255 times a scale in FLOAT32, all by a factor for which the sum of this many stays finite."""
     room = max(0.0, math.log(float(np.finfo(np.float32).max) / count) - _RESERVED)
-    found: Array = np.exp(room - np.arange(256) * scale).astype(np.float32)
-    return found
+    exponentials: Array = np.exp(room - np.arange(256) * scale).astype(np.float32)
+    return exponentials
 
 
 @lowers("QLinearWhere", domain=MICROSOFT)
@@ -93,7 +93,7 @@ def mean(node: Node) -> Expression:
     """ELEMENT_WISE_DEQUANTIZE_LINEAR, REDUCE, ELEMENT_WISE_QUANTIZE_LINEAR."""
     rank = node.rank(0)
     axes = [node.axis(int(axis), rank) for axis in node.attribute("axes") or range(rank)]
-    found = x.reduce(dequantized(node, 0), function="AVERAGE", axes=sorted(axes))
+    means = x.reduce(dequantized(node, 0), function="AVERAGE", axes=sorted(axes))
     if not node.attribute("keepdims", 1):
-        found = found.reshape(*([size for axis, size in enumerate(found.sizes) if axis not in axes] or [1]))
-    return quantized(node, found, 3, node.data_type(0))
+        means = means.reshape(*([size for axis, size in enumerate(means.sizes) if axis not in axes] or [1]))
+    return quantized(node, means, 3, node.data_type(0))

@@ -57,15 +57,15 @@ def fused_convolution(node: Node) -> Expression:
     members = dict(zip(("alpha", "beta"), parameters[: _OF_CONVOLUTIONS[name]], strict=False))
     if name != "Clip" and not node.has(3):
         return _require_sizes(node, lower_convolution(node, _FUSED[name](**members)))
-    found = _require_sizes(node, lower_convolution(node))
+    convolved = _require_sizes(node, lower_convolution(node))
     if node.has(3):
-        found = found + node.x(3)
-    return x.clip(found, min=parameters[0], max=parameters[1]) if name == "Clip" else PLAIN[name](found, **members)
+        convolved = convolved + node.x(3)
+    return x.clip(convolved, min=parameters[0], max=parameters[1]) if name == "Clip" else PLAIN[name](convolved, **members)
 
 
-def _require_sizes(node: Node, found: Expression) -> Expression:
+def _require_sizes(node: Node, convolved: Expression) -> Expression:
     """The result with as many spatial dimensions as the node's data has."""
-    return found.reshape(*found.sizes[:2], *found.sizes[len(found.sizes) - node.rank(0) + 2 :])
+    return convolved.reshape(*convolved.sizes[:2], *convolved.sizes[len(convolved.sizes) - node.rank(0) + 2 :])
 
 
 @lowers("FusedGemm", domain=MICROSOFT)
@@ -74,6 +74,6 @@ def fused_gemm(node: Node) -> Expression:
     name = node.attribute("activation")
     if name not in _FUSED:
         raise node.unsupported("activation", *_FUSED)
-    members: dict[str, Any] = {own: node.attribute(f"activation_{own}") for own in ("alpha", "beta", "gamma")}
-    found = product(node, _FUSED[name](**{own: value for own, value in members.items() if value is not None}))
-    return found.reshape(*found.sizes[-2:])
+    members: dict[str, Any] = {parameter: node.attribute(f"activation_{parameter}") for parameter in ("alpha", "beta", "gamma")}
+    result = product(node, _FUSED[name](**{parameter: value for parameter, value in members.items() if value is not None}))
+    return result.reshape(*result.sizes[-2:])

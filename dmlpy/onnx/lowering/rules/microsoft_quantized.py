@@ -53,8 +53,8 @@ def add_and_quantize(node: Node) -> Expression:
     rank = len(a.sizes)
     scales = [require(node, index, _one(node, index, rank)) for index in (1, 4, 6)]
     zeros = [_one(node, index, rank) for index in (2, 5, 7)]
-    found = x.quantized_linear_add(a, scales[0], b, *scales[1:], *zeros, output_data_type=a.data_type)
-    return without_added(found, node, 0, 3)
+    total = x.quantized_linear_add(a, scales[0], b, *scales[1:], *zeros, output_data_type=a.data_type)
+    return without_added(total, node, 0, 3)
 
 
 @lowers("QLinearAdd", domain=MICROSOFT)
@@ -73,15 +73,15 @@ def multiply(node: Node) -> Expression:
     """A product of the differences from the zero points, ELEMENT_WISE_ROUND, ELEMENT_WISE_CLIP."""
     scale_a, scale_b, scale, zero_a, zero_b, zero = _parameters(node, 1, 4, 6, 2, 5, 7)
     products = _computed(node, 0, lambda a: _less(a, zero_a), zero_a) * _computed(node, 3, lambda b: _less(b, zero_b), zero_b)
-    found = products * (scale_a * scale_b / scale)
-    return without_added(rounded(found if _is_known_zero(zero) else found + zero, node.data_type(0)), node, 0, 3)
+    scaled = products * (scale_a * scale_b / scale)
+    return without_added(rounded(scaled if _is_known_zero(zero) else scaled + zero, node.data_type(0)), node, 0, 3)
 
 
 @lowers("QLinearSigmoid", domain=MICROSOFT)
 def sigmoid(node: Node) -> Expression:
     """ELEMENT_WISE_DEQUANTIZE_LINEAR, ACTIVATION_SIGMOID, ELEMENT_WISE_QUANTIZE_LINEAR."""
-    found = x.activation_sigmoid(dequantized(node, 0, keeps_rank=False))
-    return without_added(quantized(node, found, 3, node.data_type(0)), node, 0)
+    activated = x.activation_sigmoid(dequantized(node, 0, keeps_rank=False))
+    return without_added(quantized(node, activated, 3, node.data_type(0)), node, 0)
 
 
 @lowers("QLinearConcat", domain=MICROSOFT)
@@ -111,7 +111,7 @@ def global_average_pool(node: Node) -> Expression:
     placed = windows.add_dimensions(data)
     scales = [require(node, index, _one(node, index, len(placed.sizes))) for index in (1, 3)]
     zeros = [_one(node, index, len(placed.sizes)) for index in (2, 4)]
-    found = x.quantized_linear_average_pooling(
+    pooled = x.quantized_linear_average_pooling(
         placed,
         *scales,
         *zeros,
@@ -119,7 +119,7 @@ def global_average_pool(node: Node) -> Expression:
         include_padding=False,
         output_data_type=data.data_type,
     )
-    return _channels_back(node, windows.remove_dimensions(found))
+    return _channels_back(node, windows.remove_dimensions(pooled))
 
 
 @lowers("QLinearAveragePool", domain=MICROSOFT)
@@ -190,8 +190,8 @@ def dynamic_matmul(node: Node) -> Expression:
     one = [tensor.reshape(1, 1, 1, 1) for tensor in (left.scale, left.zero_point)]
     bias = node.x(4).reshape(1, 1, 1, -1).broadcast(*both.folded) if node.has(4) else None
     a = left.output.reshape(*both.a.sizes)
-    found = x.matrix_multiply_integer_to_float(a, one[0], both.b, scale, one[1], by_column(node, 3, columns), bias)
-    return found.reshape(*(both.sizes or (1,)))
+    product_tensor = x.matrix_multiply_integer_to_float(a, one[0], both.b, scale, one[1], by_column(node, 3, columns), bias)
+    return product_tensor.reshape(*(both.sizes or (1,)))
 
 
 @lowers("MatMulNBits", domain=MICROSOFT)
@@ -224,8 +224,8 @@ def matmul_blocks(node: Node) -> Expression:
     sizes = node.sizes(0)
     left = node.x(0).reshape(1, 1, prod(sizes[:-1]), columns)
     bias = node.x(5).reshape(1, 1, 1, rows).broadcast(1, 1, left.sizes[2], rows) if node.has(5) else None
-    found = x.gemm(left, numbers.reshape(1, 1, rows, columns), bias, trans_b="TRANSPOSE")
-    return found.reshape(*(*sizes[:-1], rows))
+    result = x.gemm(left, numbers.reshape(1, 1, rows, columns), bias, trans_b="TRANSPOSE")
+    return result.reshape(*(*sizes[:-1], rows))
 
 
 @lowers("MatMulBnb4", domain=MICROSOFT)
@@ -327,8 +327,8 @@ def _parameters(node: Node, *indices: int) -> list[Any]:
     """Scales and zero points of whole tensors in FLOAT32: numbers if all are known, else expressions; 0 for what is left out."""
     if all(node.value(index).array is not None for index in indices if node.has(index)):
         return [number_of(node, index) for index in indices]
-    found = [_one(node, index, 1) for index in indices]
-    return [node.constant("zero", np.zeros(1, np.float32)) if tensor is None else _float(tensor) for tensor in found]
+    tensors = [_one(node, index, 1) for index in indices]
+    return [node.constant("zero", np.zeros(1, np.float32)) if tensor is None else _float(tensor) for tensor in tensors]
 
 
 def _less(numbers: Any, zero: Any) -> Any:
@@ -340,10 +340,10 @@ def _is_known_zero(parameter: Any) -> bool:
     return isinstance(parameter, np.float32) and not parameter
 
 
-def without_added(found: Expression, node: Node, *indices: int) -> Expression:
+def without_added(result: Expression, node: Node, *indices: int) -> Expression:
     """A result without the dimensions of 1 that no input has: no schema says what sizes it has."""
     rank = max(node.rank(index) for index in indices)
-    return found.reshape(*found.sizes[len(found.sizes) - rank :])
+    return result.reshape(*result.sizes[len(result.sizes) - rank :])
 
 
 def _computed(node: Node, index: int, function: Callable[[Any], Any], *read: Any) -> Any:

@@ -32,10 +32,10 @@ def batch(node: Node) -> tuple[Expression | None, ...]:
     epsilon = node.attribute("epsilon", 1e-5)
     if not node.attribute("training_mode", 0):
         return (x.batch_normalization(data, mean, variance, scale, bias, spatial=True, epsilon=epsilon),)
-    found = x.batch_normalization_training(data, scale, bias, epsilon=epsilon)
+    trained = x.batch_normalization_training(data, scale, bias, epsilon=epsilon)
     kept = node.attribute("momentum", 0.9)
-    moved = [x.add(old * kept, new * (1.0 - kept)) for old, new in ((mean, found.mean), (variance, found.variance))]
-    return found.output, *moved
+    moved = [x.add(old * kept, new * (1.0 - kept)) for old, new in ((mean, trained.mean), (variance, trained.variance))]
+    return trained.output, *moved
 
 
 @lowers("InstanceNormalization")
@@ -58,15 +58,15 @@ def layer(node: Node) -> tuple[Expression | None, ...]:
     scale = _like(node, 1, data)
     epsilon = node.attribute("epsilon", 1e-5)
     if bias is None:
-        found = x.multiply(x.mean_variance_normalization1(data, axes=axes, epsilon=epsilon), scale)
+        normalized = x.multiply(x.mean_variance_normalization1(data, axes=axes, epsilon=epsilon), scale)
     else:
-        found = x.mean_variance_normalization1(data, scale, bias, axes=axes, epsilon=epsilon)
+        normalized = x.mean_variance_normalization1(data, scale, bias, axes=axes, epsilon=epsilon)
     if not node.wants(1) and not node.wants(2):
-        return (found,)
+        return (normalized,)
     mean = x.reduce(data, function="AVERAGE", axes=axes)
     centred = x.subtract(data, mean)
     variance = x.reduce(x.multiply(centred, centred), function="AVERAGE", axes=axes)
-    return found, mean, x.recip(x.sqrt(variance + epsilon))
+    return normalized, mean, x.recip(x.sqrt(variance + epsilon))
 
 
 @lowers("RMSNormalization")
@@ -75,11 +75,11 @@ def root_mean_square(node: Node) -> Expression:
     data, axes = _to_stash_type(node)
     epsilon = node.attribute("epsilon", 1e-5)
     if node.level >= FeatureLevel.FL_6_3:
-        found = x.mean_variance_normalization2(data, axes=axes, use_mean=False, epsilon=epsilon)
+        normalized = x.mean_variance_normalization2(data, axes=axes, use_mean=False, epsilon=epsilon)
     else:
         squares = x.reduce(x.multiply(data, data), function="AVERAGE", axes=axes)
-        found = x.divide(data, x.sqrt(squares + epsilon))
-    return x.multiply(_cast_like(found, node.data_type(1)), *in_four(node.x(1)))
+        normalized = x.divide(data, x.sqrt(squares + epsilon))
+    return x.multiply(_cast_like(normalized, node.data_type(1)), *in_four(node.x(1)))
 
 
 @lowers("GroupNormalization")
@@ -90,10 +90,10 @@ def group(node: Node) -> Expression:
         raise node.refusal("onnx.invalid", "num_groups", str(groups), f"a divisor of the {sizes[1]} channels")
     wanted = data_type_of(node.attribute("stash_type", 1)) if node.opset >= 21 else None
     data = _cast_like(node.x(0), wanted or node.data_type(0)).reshape(sizes[0], groups, 1, prod(sizes[1:]) // groups)
-    found = x.mean_variance_normalization(data, cross_channel=False, epsilon=node.attribute("epsilon", 1e-5))
+    normalized = x.mean_variance_normalization(data, cross_channel=False, epsilon=node.attribute("epsilon", 1e-5))
     parts = groups if node.opset < 21 else sizes[1]
-    own = [_cast_like(node.x(index), data.data_type).reshape(1, parts, 1, 1) for index in (1, 2)]
-    return x.add(x.multiply(found.reshape(sizes[0], parts, 1, -1), own[0]), own[1]).reshape(*sizes)
+    of_groups = [_cast_like(node.x(index), data.data_type).reshape(1, parts, 1, 1) for index in (1, 2)]
+    return x.add(x.multiply(normalized.reshape(sizes[0], parts, 1, -1), of_groups[0]), of_groups[1]).reshape(*sizes)
 
 
 @lowers("MeanVarianceNormalization")

@@ -56,11 +56,11 @@ def maximum(node: Node) -> tuple[Expression, ...]:
     data = windows.add_dimensions(node.x(0))
     if not node.wants(1) and max(fitted.dilations) == 1:
         return (windows.remove_dimensions(x.max_pooling(data, **window_members(fitted))),)
-    found = x.max_pooling2(data, **window_members(fitted), dilations=fitted.dilations, output_indices_data_type="UINT32")
+    pooled = x.max_pooling2(data, **window_members(fitted), dilations=fitted.dilations, output_indices_data_type="UINT32")
     if not node.wants(1):
-        return (windows.remove_dimensions(found.values),)
-    indices = _by_column(found.indices, data.sizes[2:]) if node.attribute("storage_order", 0) else found.indices
-    return windows.remove_dimensions(found.values), windows.remove_dimensions(indices)
+        return (windows.remove_dimensions(pooled.values),)
+    indices = _by_column(pooled.indices, data.sizes[2:]) if node.attribute("storage_order", 0) else pooled.indices
+    return windows.remove_dimensions(pooled.values), windows.remove_dimensions(indices)
 
 
 def _by_column(indices: Expression, spatial: tuple[int, ...]) -> Expression:

@@ -37,8 +37,8 @@ def quantize(node: Node) -> Expression:
         data, scale = (x.cast(tensor, output_data_type=precision) for tensor in (data, scale))
     stepwise = precision is DataType.FLOAT16
     if data_type in BYTES and not _is_blocked(node) and not stepwise:
-        found = x.quantize_linear(*in_four(data, scale, *_zero_point(node, zero_point, data_type)), output_data_type=data_type)
-        return found.reshape(*data.sizes)
+        quantized = x.quantize_linear(*in_four(data, scale, *_zero_point(node, zero_point, data_type)), output_data_type=data_type)
+        return quantized.reshape(*data.sizes)
     if data_type in (*BYTES, *_NIBBLES) and _blocks_are_whole(node) and not stepwise:
         return x.quantize(data, **quantization(scale, zero_point, data_type), output_data_type=data_type)
     if data_type in _NIBBLES:
@@ -72,8 +72,8 @@ def dequantize(node: Node) -> Expression:
 @lowers("DynamicQuantizeLinear")
 def dynamic_quantize(node: Node) -> tuple[Expression, ...]:
     """DYNAMIC_QUANTIZE_LINEAR; the scale of a tensor of zeros is 1, as ONNX Runtime has it, which keeps divisions by it finite."""
-    found = x.dynamic_quantize_linear(node.x(0), output_data_type=DataType.UINT8)
-    quantized, scale, zero_point = found
+    outputs = x.dynamic_quantize_linear(node.x(0), output_data_type=DataType.UINT8)
+    quantized, scale, zero_point = outputs
     if node.wants(1):
         # 0 for a scale of 0, and 1 for any other, the least number among them: arithmetic, which devices join to one kernel.
         is_positive = x.clip(scale * _LARGEST_POWER * _LARGEST_POWER, min=0.0, max=1.0)
@@ -110,18 +110,18 @@ def _is_blocked(node: Node) -> bool:
 
 def _parameter(node: Node, index: int) -> Expression:
     """A scale or zero point with a size for each dimension of the tensor: 1, the tensor's, or the number of blocks."""
-    sizes, whole, own = node.sizes(index), node.sizes(0), node.x(index)
+    sizes, whole, parameter = node.sizes(index), node.sizes(0), node.x(index)
     rank = max(1, len(whole))
     if _is_blocked(node):
         if len(sizes) != rank:
             raise node.refusal("onnx.sizes", node.input_label(index), listed(sizes), f"{rank} dimensions, as the tensor has")
-        return own
+        return parameter
     if prod(sizes) == 1:
-        return own.reshape(*[1] * rank)
+        return parameter.reshape(*[1] * rank)
     axis = node.axis(int(node.attribute("axis", 1)), len(whole))
     if sizes != (whole[axis],):
         raise node.refusal("onnx.sizes", node.input_label(index), listed(sizes), f"one element, or {whole[axis]} along axis {axis}")
-    return own.reshape(*(size if place == axis else 1 for place, size in enumerate(whole)))
+    return parameter.reshape(*(size if place == axis else 1 for place, size in enumerate(whole)))
 
 
 def _spread(node: Node, parameter: Expression) -> Expression:

@@ -51,9 +51,9 @@ def sides(node: Node, first: int, second: int) -> Sides:
         expected = f"a factor of {listed(a_sizes)}: its rows, and sizes before those that broadcast"
         raise node.refusal("onnx.invalid", node.input_label(second), listed(b_sizes), expected)
     four = (prod(batch[:-1]), *batch[-1:]) if len(batch) > 2 else batch
-    own = [side.broadcast(*batch, *side.sizes[-2:]).reshape(*four, *side.sizes[-2:]).with_leading_ones(4) for side in (a, b)]
+    operands = [side.broadcast(*batch, *side.sizes[-2:]).reshape(*four, *side.sizes[-2:]).with_leading_ones(4) for side in (a, b)]
     rows, columns = a.sizes[-2:-1] if len(a_sizes) > 1 else (), b.sizes[-1:] if len(b_sizes) > 1 else ()
-    return Sides(own[0], own[1], (*batch, *rows, *columns))
+    return Sides(operands[0], operands[1], (*batch, *rows, *columns))
 
 
 def by_row(node: Node, index: int, rows: int) -> Expression | None:
@@ -77,16 +77,16 @@ def _parameter(node: Node, index: int, count: int, *, row: bool) -> Expression |
     raise node.refusal("onnx.sizes", node.input_label(index), listed(sizes), expected)
 
 
-def require(node: Node, index: int, found: Expression | None) -> Expression:
+def require(node: Node, index: int, tensor: Expression | None) -> Expression:
     """A scale, which an operator cannot do without."""
     node.value(index)
-    assert found is not None
-    return found
+    assert tensor is not None
+    return tensor
 
 
-def _float_scale(node: Node, index: int, found: Expression | None) -> Expression:
+def _float_scale(node: Node, index: int, tensor: Expression | None) -> Expression:
     """A scale as DirectML's quantized operators take it: FLOAT32."""
-    scale = require(node, index, found)
+    scale = require(node, index, tensor)
     return scale if scale.data_type is DataType.FLOAT32 else x.cast(scale, output_data_type=DataType.FLOAT32)
 
 
@@ -135,7 +135,7 @@ def qlinear_convolution(node: Node) -> Expression:
     scale, zero_point = _float_scale(node, 4, per_channel(node, 4)), per_channel(node, 5)
     if zero_point is not None:  # DirectML rejects a mix of per-channel and scalar parameters
         channels = max(scale.sizes[1], zero_point.sizes[1])
-        scale, zero_point = (own.broadcast(1, channels, 1, 1) for own in (scale, zero_point))
+        scale, zero_point = (tensor.broadcast(1, channels, 1, 1) for tensor in (scale, zero_point))
     return x.quantized_linear_convolution(
         windows.add_dimensions(node.x(0)),
         _float_scale(node, 1, per_channel(node, 1)),

@@ -58,14 +58,14 @@ def with_cell(node: Node) -> tuple[Expression | None, ...]:
 def _tensors(node: Node) -> dict[str, Any]:
     """The inputs that all cells have, by DirectML's names."""
     data = node.x(0).transpose(1, 0, 2) if _batch_first(node) else node.x(0)
-    found = {"input": data, "weight": node.x(1), "recurrence": node.x(2)}
+    tensors = {"input": data, "weight": node.x(1), "recurrence": node.x(2)}
     if node.has(3):
-        found["bias"] = node.x(3)
+        tensors["bias"] = node.x(3)
     if node.has(4):
-        found["sequence_lengths"] = x.cast(node.x(4).with_leading_ones(4), output_data_type="UINT32")
+        tensors["sequence_lengths"] = x.cast(node.x(4).with_leading_ones(4), output_data_type="UINT32")
     if node.has(5):
-        found["hidden_init"] = _state(node, 5)
-    return {name: tensor.with_leading_ones(4) for name, tensor in found.items()}
+        tensors["hidden_init"] = _state(node, 5)
+    return {name: tensor.with_leading_ones(4) for name, tensor in tensors.items()}
 
 
 def _state(node: Node, index: int) -> Expression:
@@ -103,8 +103,8 @@ def _batch_first(node: Node) -> bool:
     return bool(node.attribute("layout", 0))
 
 
-def _results(node: Node, found: Any) -> tuple[Expression | None, ...]:
+def _results(node: Node, outputs: Any) -> tuple[Expression | None, ...]:
     """The sequence and the last states in the order of ONNX's layout: the batch is first or comes after the directions."""
     order = ((2, 0, 1, 3), (0, 2, 1, 3)) if _batch_first(node) else ((0, 1, 2, 3), (0, 1, 2, 3))
-    sequence, *states = found
+    sequence, *states = outputs
     return sequence.transpose(*order[0]), *(state.transpose(*order[1]) for state in states)

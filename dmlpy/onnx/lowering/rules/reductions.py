@@ -62,8 +62,8 @@ def _integer_mean(data: Expression, axes: Sequence[int]) -> Expression:
     wide = _WIDER[data.data_type]
     total = x.reduce(data if data.data_type is wide else x.cast(data, output_data_type=wide), function="SUM", axes=axes)
     count = prod(data.sizes[axis] for axis in axes)
-    found = x.divide(total, number(data, count, wide))
-    return found if data.data_type is wide else x.cast(found, output_data_type=data.data_type)
+    mean = x.divide(total, number(data, count, wide))
+    return mean if data.data_type is wide else x.cast(mean, output_data_type=data.data_type)
 
 
 @lowers("ArgMax", "ArgMin")
@@ -98,5 +98,5 @@ def largest(node: Node) -> tuple[Expression, ...]:
     if given is None:
         raise node.refusal("onnx.missing", "k", "left out", "how many elements are wanted")
     direction = AxisDirection.DECREASING if node.attribute("largest", 1) else AxisDirection.INCREASING
-    found = x.top_k1(data, axis=axis, k=given[0], axis_direction=direction, output_index_data_type="UINT32")
-    return found.value, found.index
+    top = x.top_k1(data, axis=axis, k=given[0], axis_direction=direction, output_index_data_type="UINT32")
+    return top.value, top.index

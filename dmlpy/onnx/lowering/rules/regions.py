@@ -43,7 +43,7 @@ def region(node: Node) -> Expression:
     boxes = node.x(1)
     if not moved:
         boxes, scale = _widen(node), 1.0
-    found = x.roi_align1(
+    aligned = x.roi_align1(
         node.x(0),
         boxes.with_leading_ones(4),
         x.cast(node.x(2), output_data_type="UINT32").with_leading_ones(4),
@@ -59,19 +59,19 @@ def region(node: Node) -> Expression:
         output_sizes=[count, sizes[1], height, width],
     )
     if samples or not moved:
-        return found
+        return aligned
     corners = boxes.with_leading_ones(4)
     sides = corners[:, :, :, 2:] - corners[:, :, :, :2]
     empty = x.logical_less_than_or_equal(x.reduce(sides, function="MIN", axes=[3]), number(sides, 0.0), output_data_type="UINT8")
-    return x.if_(empty.reshape(count, 1, 1, 1), number(found, 0.0), found)  # no sample, while DirectML takes one
+    return x.if_(empty.reshape(count, 1, 1, 1), number(aligned, 0.0), aligned)  # no sample, while DirectML takes one
 
 
 def _widen(node: Node) -> Expression:
     """Boxes in the image's pixels, at least one pixel wide and high: by a last bit less, so that one sample does not become two."""
     boxes = as_float32(node.x(1).with_leading_ones(4)) * node.attribute("spatial_scale", 1.0)
     start, end = boxes[:, :, :, :2], boxes[:, :, :, 2:]
-    found = x.join([start, x.max(end, start + 1.0 - x.abs(start) * _ROUNDING)], axis=3)
-    return found if node.data_type(1) is found.data_type else x.cast(found, output_data_type=node.data_type(1))
+    widened = x.join([start, x.max(end, start + 1.0 - x.abs(start) * _ROUNDING)], axis=3)
+    return widened if node.data_type(1) is widened.data_type else x.cast(widened, output_data_type=node.data_type(1))
 
 
 def _largest(node: Node, *, moved: bool) -> Expression:
@@ -79,8 +79,8 @@ def _largest(node: Node, *, moved: bool) -> Expression:
     count, (batch, channels, *spatial) = node.sizes(1)[0], node.sizes(0)
     outputs = [node.attribute("output_height", 1), node.attribute("output_width", 1)]
     places, present = _sample(node, outputs, moved=moved)
-    axes = [_corners(own, size) for own, size in zip(places, spatial, strict=True)]
-    first, second = (own.sizes[-1] for own in places)
+    axes = [_corners(axis_places, size) for axis_places, size in zip(places, spatial, strict=True)]
+    first, second = (axis_places.sizes[-1] for axis_places in places)
     data = node.x(0).reshape(batch, channels, prod(spatial)).transpose(0, 2, 1).packed()
     images = x.cast(node.x(2), output_data_type="UINT32").reshape(count, 1, 1).broadcast(count, first, second)
     largest: Expression | None = None
@@ -95,14 +95,14 @@ def _largest(node: Node, *, moved: bool) -> Expression:
             data.with_leading_ones(4), tuples.reshape(1, 1, count * first * second, 2), input_dimension_count=3, indices_dimension_count=2
         )
         weight = x.multiply(above.reshape(count, first, 1), left.reshape(count, 1, second)).reshape(count * first * second, 1)
-        found = x.multiply(as_float32(picked).reshape(-1, channels), weight)
-        largest = found if largest is None else x.max(largest, found)
+        result = x.multiply(as_float32(picked).reshape(-1, channels), weight)
+        largest = result if largest is None else x.max(largest, result)
     assert largest is not None
     parts = largest.reshape(count, outputs[0], first // outputs[0], outputs[1], second // outputs[1], channels)
-    found = x.reduce(parts, function="MAX", axes=[2, 4]).reshape(count, *outputs, channels).transpose(0, 3, 1, 2)
+    result = x.reduce(parts, function="MAX", axes=[2, 4]).reshape(count, *outputs, channels).transpose(0, 3, 1, 2)
     if present is not None:
-        found = x.if_(node.constant("present", present).reshape(count, 1, 1, 1), found, number(found, 0.0))
-    return found
+        result = x.if_(node.constant("present", present).reshape(count, 1, 1, 1), result, number(result, 0.0))
+    return result
 
 
 def _sample(node: Node, outputs: Sequence[int], *, moved: bool) -> tuple[list[Expression], Array | None]:
@@ -113,7 +113,7 @@ def _sample(node: Node, outputs: Sequence[int], *, moved: bool) -> tuple[list[Ex
     """
     samples, scale = node.attribute("sampling_ratio", 0), node.attribute("spatial_scale", 1.0)
     offset, least, count = (0.5, -np.inf, node.sizes(1)[0]) if moved else (0.0, 1.0, node.sizes(1)[0])
-    found: list[Expression] = []
+    coordinates: list[Expression] = []
     if samples > 0:
         boxes = as_float32(node.x(1)) * scale - offset
         for axis, places in enumerate(outputs):
@@ -121,8 +121,8 @@ def _sample(node: Node, outputs: Sequence[int], *, moved: bool) -> tuple[list[Ex
             length = end - start if moved else x.max(end - start, number(end, least))
             node.reserve_elements(places, samples)
             steps = (np.arange(places * samples, dtype=np.float32) + 0.5) / (places * samples)
-            found.append(x.add(start, x.multiply(length, node.constant(f"steps{axis}", steps).reshape(1, -1))))
-        return found, None
+            coordinates.append(x.add(start, x.multiply(length, node.constant(f"steps{axis}", steps).reshape(1, -1))))
+        return coordinates, None
     known = node.array(1).astype(np.float32) * np.float32(scale) - np.float32(offset)
     present = np.ones(count, np.uint8)
     for axis, places in enumerate(outputs):
@@ -133,8 +133,8 @@ def _sample(node: Node, outputs: Sequence[int], *, moved: bool) -> tuple[list[Ex
         node.reserve_elements(count, places, int(counts.max()))
         parts = (np.minimum(np.arange(counts.max()), counts - 1) + 0.5) / counts
         whole = start[:, None, None] + step[:, None, None] * (np.arange(places)[:, None] + parts[:, None, :])
-        found.append(node.constant(f"places{axis}", whole.reshape(count, -1).astype(np.float32)))
-    return found, None if present.all() else present
+        coordinates.append(node.constant(f"places{axis}", whole.reshape(count, -1).astype(np.float32)))
+    return coordinates, None if present.all() else present
 
 
 def _corners(place: Expression, size: int) -> list[tuple[Expression, Expression]]:

@@ -132,20 +132,20 @@ def resize(node: Node) -> Expression:
         bool(node.attribute("exclude_outside", 0)),
         node.attribute("cubic_coeff_a", -0.75),
     )
-    found = _resize(node, data, axes, chosen)
+    resized = _resize(node, data, axes, chosen)
     if node.attribute("coordinate_transformation_mode") != "tf_crop_and_resize":
-        return found
+        return resized
     node.reserve_elements(*(axis.output for axis in axes))
     inside = np.ones([axis.output for axis in axes], np.uint8)
     for axis in axes:
-        own = (axis.coordinates >= 0) & (axis.coordinates <= axis.size - 1)
-        inside &= own.reshape([-1 if place == axis.place else 1 for place in range(len(axes))])
+        inside_axis = (axis.coordinates >= 0) & (axis.coordinates <= axis.size - 1)
+        inside &= inside_axis.reshape([-1 if place == axis.place else 1 for place in range(len(axes))])
     if inside.all():
-        return found
+        return resized
     value = x.fill_value_constant(
-        value_data_type=found.data_type, value=node.attribute("extrapolation_value", 0.0), output_sizes=[1] * len(axes)
+        value_data_type=resized.data_type, value=node.attribute("extrapolation_value", 0.0), output_sizes=[1] * len(axes)
     )
-    return x.if_(node.constant("inside", inside), found, value)
+    return x.if_(node.constant("inside", inside), resized, value)
 
 
 def _axes(node: Node) -> list[Axis]:
@@ -216,28 +216,28 @@ def _resize(node: Node, data: Expression, axes: list[Axis], chosen: Filter) -> E
         for axis in active:
             data = _gather(node, data, axis, chosen)
         return data
-    found = data if data.data_type in FLOATS else x.cast(data, output_data_type="FLOAT32")
+    resized = data if data.data_type in FLOATS else x.cast(data, output_data_type="FLOAT32")
     for axis in active:
-        found = _weigh(node, found, axis, chosen)
+        resized = _weigh(node, resized, axis, chosen)
     if data.data_type in FLOATS:
-        return found
+        return resized
     # Bytes are rounded as by RESAMPLE; ONNX Runtime rounds what is antialiased, and cuts the fraction of other integers off.
     rounded = data.data_type in BYTES or chosen.antialias
-    return x.cast(x.floor(found + 0.5) if rounded else found, output_data_type=data.data_type)
+    return x.cast(x.floor(resized + 0.5) if rounded else resized, output_data_type=data.data_type)
 
 
 def _merge(active: list[Axis], sizes: tuple[int, ...]) -> list[Axis]:
     """The dimensions with those that stay as they are merged with their neighbours."""
     by_place = {axis.place: axis for axis in active}
-    found: list[Axis] = []
+    merged: list[Axis] = []
     for place, size in enumerate(sizes):
         if place in by_place:
-            found.append(by_place[place])
-        elif found and found[-1].place not in by_place:
-            found[-1] = Axis(-1, found[-1].size * size, found[-1].output * size)
+            merged.append(by_place[place])
+        elif merged and merged[-1].place not in by_place:
+            merged[-1] = Axis(-1, merged[-1].size * size, merged[-1].output * size)
         elif size > 1:
-            found.append(Axis(-1, size, size))
-    return found
+            merged.append(Axis(-1, size, size))
+    return merged
 
 
 def _resample(data: Expression, axes: list[Axis], chosen: Filter, smaller: bool) -> Expression:
@@ -276,8 +276,8 @@ def _gather(node: Node, data: Expression, axis: Axis, chosen: Filter) -> Express
     indices = _sized(axis, partial(_nearest, chosen=chosen), axis.output)
     before, behind = data.sizes[: axis.place], data.sizes[axis.place + 1 :]
     rows = node.constant(f"indices_{axis.place}", indices).with_leading_ones(4)
-    found = x.gather(data.reshape(1, prod(before), axis.size, prod(behind)), rows, axis=2, index_dimensions=1)
-    return found.reshape(*before, axis.output, *behind)
+    gathered = x.gather(data.reshape(1, prod(before), axis.size, prod(behind)), rows, axis=2, index_dimensions=1)
+    return gathered.reshape(*before, axis.output, *behind)
 
 
 def _nearest(axis: Axis, chosen: Filter) -> Array:
@@ -293,13 +293,13 @@ def _sized(axis: Axis, function: Callable[[Axis], Array], *sizes: int) -> Any:
         return function(axis)
 
     def compute(values: Sequence[int]) -> Array:
-        size, output = (values[own.place] if is_symbolic(own) else own for own in (axis.size, axis.output))
+        size, output = (values[number.place] if is_symbolic(number) else number for number in (axis.size, axis.output))
         if size * output * np.dtype(np.float32).itemsize > _MOST_SIZED_BYTES:
             raise NoTemplateError
         return function(replace(axis, size=size, output=output))
 
     example = function(replace(axis, size=example_size(axis.size), output=example_size(axis.output)))
-    return SizedArray(example, sizes, compute, (own.place for own in (axis.size, axis.output) if is_symbolic(own)))
+    return SizedArray(example, sizes, compute, (number.place for number in (axis.size, axis.output) if is_symbolic(number)))
 
 
 def _weigh(node: Node, data: Expression, axis: Axis, chosen: Filter) -> Expression:
@@ -308,12 +308,12 @@ def _weigh(node: Node, data: Expression, axis: Axis, chosen: Filter) -> Expressi
     before, behind = data.sizes[: axis.place], data.sizes[axis.place + 1 :]
     node.reserve_elements(axis.output, axis.size)
     if prod(behind) == 1:
-        matrix = _sized(axis, lambda own: _weights(own, chosen).astype(np.float32).T, axis.size, axis.output)
-        found = wide.reshape(-1, axis.size) @ node.constant(f"weights_{axis.place}", matrix)
+        matrix = _sized(axis, lambda sized_axis: _weights(sized_axis, chosen).astype(np.float32).T, axis.size, axis.output)
+        weighted = wide.reshape(-1, axis.size) @ node.constant(f"weights_{axis.place}", matrix)
     else:
-        matrix = _sized(axis, lambda own: _weights(own, chosen).astype(np.float32), axis.output, axis.size)
-        found = node.constant(f"weights_{axis.place}", matrix) @ wide.reshape(prod(before), axis.size, prod(behind))
-    return found.reshape(*before, axis.output, *behind)
+        matrix = _sized(axis, lambda sized_axis: _weights(sized_axis, chosen).astype(np.float32), axis.output, axis.size)
+        weighted = node.constant(f"weights_{axis.place}", matrix) @ wide.reshape(prod(before), axis.size, prod(behind))
+    return weighted.reshape(*before, axis.output, *behind)
 
 
 def _weights(axis: Axis, chosen: Filter) -> Array:
@@ -326,10 +326,10 @@ def _weights(axis: Axis, chosen: Filter) -> Array:
     if chosen.exclude_outside:
         weights = np.where((taps < 0) | (taps >= axis.size), 0.0, weights)
     weights /= weights.sum(1, keepdims=True)
-    found = np.zeros((axis.output, axis.size))
+    matrix = np.zeros((axis.output, axis.size))
     rows = np.broadcast_to(np.arange(axis.output)[:, None], taps.shape)
-    np.add.at(found, (rows, taps.clip(0, axis.size - 1).astype(np.int64)), weights)
-    return found
+    np.add.at(matrix, (rows, taps.clip(0, axis.size - 1).astype(np.int64)), weights)
+    return matrix
 
 
 def _kernel(distance: Array, chosen: Filter) -> Array:

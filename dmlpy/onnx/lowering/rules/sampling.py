@@ -36,8 +36,8 @@ def grid_sample(node: Node) -> Expression:
     data = node.x(0).reshape(*sizes[:2], prod(spatial)).transpose(0, 2, 1).packed()
     axes = []
     for axis, size in enumerate(spatial):
-        own = grid[:, :, len(spatial) - 1 - axis].reshape(sizes[0], count, 1) + 1.0
-        place = own * ((size - 1) / 2) if align else own * (size / 2) - 0.5
+        coordinate = grid[:, :, len(spatial) - 1 - axis].reshape(sizes[0], count, 1) + 1.0
+        place = coordinate * ((size - 1) / 2) if align else coordinate * (size / 2) - 0.5
         place = x.round(place) if mode == "nearest" else place
         # A cubic looks at the border's elements by where the place is, not by where the border is.
         stays = mode == "cubic" and padding == "border"
@@ -81,15 +81,15 @@ def lower_deformable_convolution(node: Node) -> Expression:
         # Where each element of the kernel lies at each position if nothing moves it.
         inside = np.arange(window.length) * window.dilation - window.start
         starts = np.arange(window.positions) * window.stride
-        own = inside.reshape(-1, *[1] * (rank - 1 - axis)) + np.zeros(kernel)
+        of_taps = inside.reshape(-1, *[1] * (rank - 1 - axis)) + np.zeros(kernel)
         along = starts.reshape(-1, *[1] * (rank - 1 - axis)) + np.zeros(places)
-        still = node.constant(f"places{axis}", np.add.outer(own.ravel(), along.ravel()).astype(np.float32))
+        still = node.constant(f"places{axis}", np.add.outer(of_taps.ravel(), along.ravel()).astype(np.float32))
         place = x.add(moves[:, :, axis].reshape(rows, taps, prod(places)), still.reshape(1, taps, prod(places)))
         axes.append(_taps(place.reshape(rows, count, 1), "linear"))
-    found = _sample(data, axes, spatial, "zeros", align=True)
+    sampled = _sample(data, axes, spatial, "zeros", align=True)
     if node.has(4):
-        found = x.multiply(found, as_float32(node.x(4)).reshape(rows, count, 1))
-    columns = found.transpose(0, 2, 1).reshape(batch, groups, inner * taps, prod(places))
+        sampled = x.multiply(sampled, as_float32(node.x(4)).reshape(rows, count, 1))
+    columns = sampled.transpose(0, 2, 1).reshape(batch, groups, inner * taps, prod(places))
     if columns.data_type is not node.data_type(0):
         columns = x.cast(columns, output_data_type=node.data_type(0))
     weights = node.x(1).reshape(1, groups, outer // groups, inner * taps)
@@ -125,9 +125,9 @@ def _sample(
                 weight = factor if weight is None else x.multiply(weight, factor)
         assert index is not None
         picked = x.gather_nd1(data, index, input_dimension_count=3, indices_dimension_count=3, batch_dimension_count=1)
-        found = as_float32(picked)
-        found = found if weight is None else x.multiply(found, weight)
-        total = found if total is None else x.add(total, found)
+        corner = as_float32(picked)
+        corner = corner if weight is None else x.multiply(corner, weight)
+        total = corner if total is None else x.add(total, corner)
     assert total is not None
     return total
 
