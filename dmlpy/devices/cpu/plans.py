@@ -47,12 +47,12 @@ def on_copies(
     def decorate(make: Callable[[D], P | str]) -> Callable[[D], P | LayoutCopiesPlan | str]:
         @wraps(make)
         def plan_or_copies(desc: D) -> P | LayoutCopiesPlan | str:
-            found = make(desc)
-            if not isinstance(found, str):
-                return found
+            plan = make(desc)
+            if not isinstance(plan, str):
+                return plan
             from dmlpy.devices.cpu.tensor_copies import layout_copies_plan
 
-            return layout_copies_plan(desc, make, places, innermost, reads_all) or found
+            return layout_copies_plan(desc, make, places, innermost, reads_all) or plan
 
         return plan_or_copies
 

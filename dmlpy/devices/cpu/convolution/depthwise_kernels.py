@@ -297,8 +297,8 @@ class _Positions:
 
     def load(self, address: Any) -> Any:
         b = self._builder
-        own = zip(self._beside, self._masks, strict=True)
-        return self._lanes.chosen(b, [self._load_store.load_masked(b, b.add(address, step), mask, 0.0) for step, mask in own])
+        masked_steps = zip(self._beside, self._masks, strict=True)
+        return self._lanes.chosen(b, [self._load_store.load_masked(b, b.add(address, step), mask, 0.0) for step, mask in masked_steps])
 
     def store(self, value: Any, address: Any) -> None:
         b = self._builder

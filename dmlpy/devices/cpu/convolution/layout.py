@@ -97,10 +97,10 @@ def reaching_parts(out: int, taps: int, stride: int, dilation: int, start: int, 
         parts = [
             (low, high, [tap for tap in reaching if ranges[tap][0] <= low and high <= ranges[tap][1]]) for low, high in pairwise(bounds)
         ]
-        kept = sum((high - low) * len(own) for low, high, own in parts)
-        packed = sum(len(own) for _, _, own in parts)
-        if all(own for *_, own in parts) and 5 * kept <= 4 * out * len(reaching) and packed < 3 * taps:
-            return [_part(low, high, own, stride, dilation, start) for low, high, own in parts]
+        kept = sum((high - low) * len(taken) for low, high, taken in parts)
+        packed = sum(len(taken) for _, _, taken in parts)
+        if all(taken for *_, taken in parts) and 5 * kept <= 4 * out * len(reaching) and packed < 3 * taps:
+            return [_part(low, high, taken, stride, dilation, start) for low, high, taken in parts]
     return [_part(0, out, reaching, stride, dilation, start) if len(reaching) < taps else whole]
 
 

@@ -126,12 +126,14 @@ def computation(narrow: IrLoadStore | None, stored: Storage, isa: Isa) -> Any:
             code, formats, result, x, y, count, a, b = arguments
             constants = simd.repeated(builder, a), simd.repeated(builder, b)
             bits = (result, NARROW_RESULT), (x, NARROW_X), (y, NARROW_Y)
-            of_floats, of_both = ([_Operand(isa, builder, own, address, formats, bit) for address, bit in bits] for own in (None, narrow))
+            of_floats, of_both = (
+                [_Operand(isa, builder, storage, address, formats, bit) for address, bit in bits] for storage in (None, narrow)
+            )
             end = builder.append_basic_block("computed")
             choice = builder.switch(code, end)
             math = SimdMath(builder, simd)
-            own = HalfFunctions if stored == "float16" else Functions
-            formulas = _formulas(math, builder) | own(math, builder).formulas()
+            functions = HalfFunctions if stored == "float16" else Functions
+            formulas = _formulas(math, builder) | functions(math, builder).formulas()
             unrolled = _UNROLLED if narrow is None else _UNROLLED_NARROW
             for number, formula in formulas.items():
                 block = builder.append_basic_block(number.name)
@@ -180,8 +182,8 @@ class _Operand:
     def load(self, places: Sequence[Any], left: Any = None) -> list[Any]:
         """Loads the vectors at some addresses, or their first `left` lanes."""
 
-        def load(own: IrLoadStore) -> list[Any]:
-            return [own.load(self._builder, at) if left is None else own.load_first(self._builder, at, left) for at in places]
+        def load(load_store: IrLoadStore) -> list[Any]:
+            return [load_store.load(self._builder, at) if left is None else load_store.load_first(self._builder, at, left) for at in places]
 
         if self._narrow is None:
             return load(self._floats)
@@ -195,12 +197,12 @@ class _Operand:
     def store(self, values: Sequence[Any], places: Sequence[Any], left: Any = None) -> None:
         """Stores vectors at some addresses, or their first `left` lanes."""
 
-        def store(own: IrLoadStore) -> None:
+        def store(load_store: IrLoadStore) -> None:
             for value, at in zip(values, places, strict=True):
                 if left is None:
-                    own.store(self._builder, value, at)
+                    load_store.store(self._builder, value, at)
                 else:
-                    own.store_first(self._builder, value, at, left)
+                    load_store.store_first(self._builder, value, at, left)
 
         if self._narrow is None:
             store(self._floats)

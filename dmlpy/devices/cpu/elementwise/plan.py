@@ -214,8 +214,8 @@ def _storage_of(program: Program, tensors: Sequence[TensorDesc]) -> Storage:
     types = program.narrow_types.union(tensor.data_type for tensor in tensors if tensor.data_type in NARROW)
     if not types:
         return "float16" if any(program.narrow) else "float32"
-    [own] = types
-    return _STORAGES[own]
+    [data_type] = types
+    return _STORAGES[data_type]
 
 
 _OF_ROWS = {Code.MULTIPLY: Code.MULTIPLY_ROWS, Code.ADD: Code.ADD_TO_ROWS}

@@ -66,17 +66,17 @@ class _Merging:
 
     def _whole(self, value: int) -> Instruction | None:
         """An instruction that does what this one and the one before do; None if there is none."""
-        own = self._kept[value]
-        source = own.reads[0]
+        instruction = self._kept[value]
+        source = instruction.reads[0]
         before = self._kept.get(source)
-        if before is None or own.reads[1] != source or self._readers[source] > 1 or source in self._results or self._narrow[source]:
+        if before is None or instruction.reads[1] != source or self._readers[source] > 1 or source in self._results or self._narrow[source]:
             return None
-        if own.code is Code.MOVE or self._only_bounds(value):
+        if instruction.code is Code.MOVE or self._only_bounds(value):
             return before
-        if own.code is Code.ROUND and before.code in _ROUNDED:
+        if instruction.code is Code.ROUND and before.code in _ROUNDED:
             return before._replace(code=_ROUNDED[before.code])
-        if own.code is before.code is Code.LINEAR and own.constants[0] == 1 and _is_nothing(before.constants[1]):
-            return before._replace(constants=(before.constants[0], own.constants[1]))
+        if instruction.code is before.code is Code.LINEAR and instruction.constants[0] == 1 and _is_nothing(before.constants[1]):
+            return before._replace(constants=(before.constants[0], instruction.constants[1]))
         return None
 
     def _only_bounds(self, value: int) -> bool:
@@ -129,33 +129,33 @@ def _renumbered(program: Program, kept: Mapping[int, Instruction], narrow: Seque
         kept: the instructions by the number of their result.
         narrow: for each value whether it is narrow.
     """
-    found, numbers = copy(program), {value: value for value in range(program.inputs)}
-    found.instructions, found.narrow = [], list(narrow[: program.inputs])
+    renumbered, numbers = copy(program), {value: value for value in range(program.inputs)}
+    renumbered.instructions, renumbered.narrow = [], list(narrow[: program.inputs])
     for value in range(program.inputs, program.inputs + len(program.instructions)):
         if value in kept:
             code, (x, y), (a, b) = kept[value]
-            numbers[value] = found.add(code, numbers[x], numbers[y], a=a, b=b)
-            found.narrow[-1] = narrow[value]
-    found.others = [numbers[value] for value in program.others]
-    return found
+            numbers[value] = renumbered.add(code, numbers[x], numbers[y], a=a, b=b)
+            renumbered.narrow[-1] = narrow[value]
+    renumbered.others = [numbers[value] for value in program.others]
+    return renumbered
 
 
 def with_conversions(program: Program) -> Program:
     """A program of bytes whose instructions other than `OF_BYTES` read and write floats, which copies convert."""
-    found, first, floats = copy(program), program.inputs, dict[int, int]()
-    found.instructions, found.narrow, numbers = [], list(program.narrow[:first]), list(range(first))
+    converted, first, floats = copy(program), program.inputs, dict[int, int]()
+    converted.instructions, converted.narrow, numbers = [], list(program.narrow[:first]), list(range(first))
     for value, (code, reads, (a, b)) in enumerate(program.instructions, first):
         x, y = (numbers[read] for read in reads)
         if code in OF_BYTES:
-            result = found.add(code, x, y, a=a, b=b)
+            result = converted.add(code, x, y, a=a, b=b)
         else:
             for read in (x, y):
-                if found.narrow[read] and read not in floats:
-                    floats[read] = found.add(Code.MOVE, read)
-            result = found.add(code, floats.get(x, x), floats.get(y, y), a=a, b=b)
+                if converted.narrow[read] and read not in floats:
+                    floats[read] = converted.add(Code.MOVE, read)
+            result = converted.add(code, floats.get(x, x), floats.get(y, y), a=a, b=b)
             if program.narrow[value]:
-                result = found.add(Code.MOVE, result)
-        found.narrow[result] = program.narrow[value]
+                result = converted.add(Code.MOVE, result)
+        converted.narrow[result] = program.narrow[value]
         numbers.append(result)
-    found.others = [numbers[value] for value in program.others]
-    return found
+    converted.others = [numbers[value] for value in program.others]
+    return converted

@@ -57,8 +57,8 @@ def gather_plan(desc: GatherDesc) -> IndexingPlan | str:
     names = ("indices_tensor", "input_tensor", "output_tensor")
     if block == width and prod(sizes) == sizes[desc.axis] and (columns := _columns_of(count)):
         # The elements of a table, as GATHER_ELEMENTS reads them.
-        own = {"per_batch": count, "batch_size": 0, "columns": columns, "index_step": width, "column_step": 0}
-        return IndexingPlan(tensors, Units((ELEMENTS, (False, width)), count // columns, False, *names, [prod(sizes)], own))
+        steps = {"per_batch": count, "batch_size": 0, "columns": columns, "index_step": width, "column_step": 0}
+        return IndexingPlan(tensors, Units((ELEMENTS, (False, width)), count // columns, False, *names, [prod(sizes)], steps))
     if block == width and prod(sizes) > sizes[desc.axis]:
         row = {"per_batch": 1, "batch_size": sizes[desc.axis] * width, "columns": count, "row_indices": 0, "index_step": width}
         units = Units((ELEMENTS, (False, width)), prod(sizes[: desc.axis]), False, *names, [sizes[desc.axis]], {**row, "column_step": 0})

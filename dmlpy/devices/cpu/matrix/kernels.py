@@ -63,7 +63,7 @@ def build_packing(stored: Storage, isa: Isa) -> TaskBody:
     row_size = VECTORS * size
 
     @jit
-    def pack(p: PanelPackingParameters, tile: Any, own: Any) -> Any:
+    def pack(p: PanelPackingParameters, tile: Any, scratch: Any) -> Any:
         entry, first = tile // p.panels, tile % p.panels * VECTORS * lanes
         outer, inner = entry // p.batch, entry % p.batch
         source = p.b + outer * p.b_outer + inner * p.b_batch
@@ -77,7 +77,7 @@ def build_packing(stored: Storage, isa: Isa) -> TaskBody:
                 for vector in range(VECTORS):
                     at, to = source + vector * lanes * p.b_row + term * element, target + term * row_size + vector * size
                     transpose(at, p.b_row, columns - vector * lanes, min(lanes, p.terms - term), to, row_size)
-        return own
+        return scratch
 
     return share_tiles(PanelPackingParameters, pack)
 
@@ -225,7 +225,7 @@ def build_pairs(stored: Storage, isa: Isa) -> TaskBody:
         return read(address, count) if count > 0 else all_of(0.0)
 
     @jit
-    def convert(p: PairParameters, tile: Any, own: Any) -> Any:
+    def convert(p: PairParameters, tile: Any, scratch: Any) -> Any:
         rows = p.entries * p.rows
         first, last = rows * tile // p.tiles, rows * (tile + 1) // p.tiles
         row, source, next_entry = 0, p.source, first
@@ -247,7 +247,7 @@ def build_pairs(stored: Storage, isa: Isa) -> TaskBody:
                     write(target + column * FLOAT_BYTES, pairs(vector_at(at, left), high), left)
             row += 1
             source += p.source_row
-        return own
+        return scratch
 
     return share_tiles(PairParameters, convert)
 

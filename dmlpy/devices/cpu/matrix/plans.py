@@ -39,19 +39,19 @@ def product_plan(desc: GEMMDesc) -> Plan | str:
     from dmlpy.devices.cpu.tensor_copies import layout_copies_plan
 
     rows_in_place = _with_rows_in_place(desc)
-    found = _plan_in_place(rows_in_place)
-    if not isinstance(found, str):
-        return found
-    return layout_copies_plan(_without_transposition(rows_in_place), _plan_in_place, (), None, True) or found
+    in_place = _plan_in_place(rows_in_place)
+    if not isinstance(in_place, str):
+        return in_place
+    return layout_copies_plan(_without_transposition(rows_in_place), _plan_in_place, (), None, True) or in_place
 
 
 def _without_transposition(desc: GEMMDesc) -> GEMMDesc:
     """The same product of an A that is not transposed: its rows are the columns of the desc's."""
     if desc.trans_a is not MatrixTransform.TRANSPOSE:
         return desc
-    own = desc.a_tensor
-    (*batch, rows, columns), (*steps, row, column) = own.sizes, own.element_strides
-    of_columns = TensorDesc(data_type=own.data_type, sizes=(*batch, columns, rows), strides=(*steps, column, row))
+    a = desc.a_tensor
+    (*batch, rows, columns), (*steps, row, column) = a.sizes, a.element_strides
+    of_columns = TensorDesc(data_type=a.data_type, sizes=(*batch, columns, rows), strides=(*steps, column, row))
     return desc.replace(a_tensor=of_columns, trans_a=MatrixTransform.NONE)
 
 
@@ -121,7 +121,7 @@ def join_rows(desc: Product, of_rows: Sequence[str]) -> Product:
             break
         rows = output.sizes[-2]
         several = {name: tensor for name, tensor in desc.tensors().items() if name in of_rows}
-        if rows > 1 and any(own.element_strides[axis] != rows * own.element_strides[-2] for own in several.values()):
+        if rows > 1 and any(operand.element_strides[axis] != rows * operand.element_strides[-2] for operand in several.values()):
             break
         joined = {name: _joined(tensor, axis, rows) for name, tensor in several.items()}
         desc = desc.replace(**joined, b_tensor=_joined(desc.b_tensor, axis, None))

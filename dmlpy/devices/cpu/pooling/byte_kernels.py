@@ -29,9 +29,9 @@ def _add_bytes(source: Any, flip: Any, sums: Any) -> Any:
     def generate(builder: Any, arguments: Any) -> None:
         source, flip, sums = arguments
         bytes_, words = ir.VectorType(ir.IntType(8), _BYTES), ir.VectorType(INDEX, _BYTES)
-        found = builder.zext(builder.load(builder.inttoptr(source, bytes_.as_pointer()), align=1), words)
+        taps = builder.zext(builder.load(builder.inttoptr(source, bytes_.as_pointer()), align=1), words)
         place = builder.inttoptr(sums, words.as_pointer())
-        builder.store(builder.add(builder.load(place, align=4), builder.xor(found, repeated_index(builder, flip, _BYTES))), place, align=4)
+        builder.store(builder.add(builder.load(place, align=4), builder.xor(taps, repeated_index(builder, flip, _BYTES))), place, align=4)
 
     return types.void(*[types.int64] * 3), generate
 
@@ -46,8 +46,8 @@ def _sum_of_bytes(source: Any, count: Any, flip: Any) -> Any:
         changed = repeated(builder, builder.trunc(flip, ir.IntType(8)), _BYTES)
         loop = Loop(builder, [ADDRESS(0), ir.Constant(words, [0] * _BYTES)])
         at, total = loop.values
-        found = builder.load(builder.inttoptr(builder.add(source, at), bytes_.as_pointer()), align=1)
-        total = builder.add(total, builder.zext(builder.xor(found, changed), words))
+        taps = builder.load(builder.inttoptr(builder.add(source, at), bytes_.as_pointer()), align=1)
+        total = builder.add(total, builder.zext(builder.xor(taps, changed), words))
         following = builder.add(at, ADDRESS(_BYTES))
         loop.repeat_while(builder.icmp_signed("<", following, count), [following, total])
         reduce = declared(builder.module, ir.FunctionType(INDEX, [words]), f"llvm.vector.reduce.add.v{_BYTES}i32")

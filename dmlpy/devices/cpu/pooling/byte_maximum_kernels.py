@@ -37,8 +37,8 @@ def _copying(count: int) -> Any:
     def copy(source: Any, flip: Any, to: Any) -> Any:
         def generate(builder: Any, arguments: Any) -> None:
             source, flip, to = arguments
-            found = builder.load(_at(builder, source, count), align=1)
-            builder.store(_flipped(builder, found, flip), _at(builder, to, count), align=1)
+            vector = builder.load(_at(builder, source, count), align=1)
+            builder.store(_flipped(builder, vector, flip), _at(builder, to, count), align=1)
 
         return types.void(*[types.int64] * 3), generate
 
@@ -70,8 +70,8 @@ def _finding(vectors: int) -> Any:
             tap, *largest = loop.values
             place = builder.inttoptr(builder.add(offsets, builder.shl(tap, ADDRESS(3))), ADDRESS.as_pointer())
             first = builder.add(source, builder.load(place, align=8))
-            found = [builder.load(_at(builder, builder.add(first, part), VECTOR), align=1) for part in parts]
-            largest = [builder.select(builder.icmp_unsigned(">", x, y), x, y) for x, y in zip(found, largest, strict=True)]
+            loaded = [builder.load(_at(builder, builder.add(first, part), VECTOR), align=1) for part in parts]
+            largest = [builder.select(builder.icmp_unsigned(">", x, y), x, y) for x, y in zip(loaded, largest, strict=True)]
             following = builder.add(tap, ADDRESS(1))
             loop.repeat_while(builder.icmp_signed("<", following, taps), [following, *largest])
             for value, part in zip(largest, parts, strict=True):
@@ -92,8 +92,8 @@ def _every_second(source: Any, to: Any) -> Any:
 
     def generate(builder: Any, arguments: Any) -> None:
         source, to = arguments
-        found = builder.load(builder.inttoptr(source, pairs.as_pointer()), align=1)
-        builder.store(builder.trunc(found, ir.VectorType(_BYTE, VECTOR)), _at(builder, to, VECTOR), align=1)
+        vector = builder.load(builder.inttoptr(source, pairs.as_pointer()), align=1)
+        builder.store(builder.trunc(vector, ir.VectorType(_BYTE, VECTOR)), _at(builder, to, VECTOR), align=1)
 
     return types.void(types.int64, types.int64), generate
 

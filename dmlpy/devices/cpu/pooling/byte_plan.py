@@ -77,8 +77,8 @@ class QuantizedAveragePoolingPlan(PlanWithoutConstants):
         along = windows(desc, spatial, window, out)
         taps = self._planes * prod(out) * prod(window)
         pads, strides, dilations = desc.start_padding[-rank:], desc.strides[-rank:], desc.dilations[-rank:]
-        divisors = [_sum_of_taps(own.padded if desc.include_padding else own.inside) for own in along]
-        counts = [_sum_of_taps(own.inside) for own in along]
+        divisors = [_sum_of_taps(axis.padded if desc.include_padding else axis.inside) for axis in along]
+        counts = [_sum_of_taps(axis.inside) for axis in along]
         self._of_whole = (
             prod(out) == 1 and window == tuple(spatial) and not any(pads) and set(dilations) == {1} and _is_run(source, spatial)
         )
@@ -93,9 +93,9 @@ class QuantizedAveragePoolingPlan(PlanWithoutConstants):
             divisors = counts = [np.ones(1), np.full(self._joined, float(count))]
         self._values: dict[str, Any] = {}
         names = ("{}", "out_{}", "window_{}", "stride_{}", "dilation_{}", "pad_{}")
-        for name, own, alone in zip(names, (spatial, out, window, strides, dilations, pads), (1, 1, 1, 1, 1, 0), strict=True):
+        for name, axis_values, alone in zip(names, (spatial, out, window, strides, dilations, pads), (1, 1, 1, 1, 1, 0), strict=True):
             axes = ("depth", "height", "width") if name in names[:2] else "zyx"
-            self._values |= zip(map(name.format, axes), (*(alone,) * (3 - len(own)), *own), strict=True)
+            self._values |= zip(map(name.format, axes), (*(alone,) * (3 - len(axis_values)), *axis_values), strict=True)
         padded = np.ones((2, ceil(out[-1] / LANES) * LANES))
         padded[:, : out[-1]] = divisors[-1], counts[-1]
         self._fixed = {
@@ -111,8 +111,8 @@ class QuantizedAveragePoolingPlan(PlanWithoutConstants):
     def _channels_of_a_row(self, count: int) -> int:
         """How many channels, of so many elements each, are side by side and have the same scales and zero points."""
         channels, names = self._tensors["input_tensor"].sizes[1], ("scale", "zero_point")
-        own = [self._tensors.get(f"{side}_{name}_tensor") for side in ("input", "output") for name in names]
-        if byte_strides(self._tensors["input_tensor"])[1] != count or any(each is not None and _channel_step(each) for each in own):
+        parameters = [self._tensors.get(f"{side}_{name}_tensor") for side in ("input", "output") for name in names]
+        if byte_strides(self._tensors["input_tensor"])[1] != count or any(each is not None and _channel_step(each) for each in parameters):
             return 1
         return max(size for size in range(1, _MOST_JOINED + 1) if channels % size == 0)
 
@@ -145,16 +145,16 @@ class QuantizedAveragePoolingPlan(PlanWithoutConstants):
             steps[f"{role}_channel"] *= self._joined
             values |= {role: tensors[f"{name}_tensor"], **steps, f"{name}_flip": 128 if is_signed(tensor) else 0}
             for what, place in (("scale", f"{name}_scale_tensor"), ("zero", f"{name}_zero_point_tensor")):
-                own = self._tensors.get(place)
-                values[f"{name}_{what}"] = BoundAddress(_ZERO.ctypes.data, None) if own is None else tensors[place]
-                values[f"{name}_{what}_step"] = 0 if own is None else _channel_step(own)
+                parameter = self._tensors.get(place)
+                values[f"{name}_{what}"] = BoundAddress(_ZERO.ctypes.data, None) if parameter is None else tensors[place]
+                values[f"{name}_{what}_step"] = 0 if parameter is None else _channel_step(parameter)
         return TaskLaunch.of(MEANS(), BytePoolingParameters.bound(values), self._shares.threads)
 
 
 def _sum_of_taps(taps: Array) -> Array:
     """How many taps count, [positions]."""
-    found: Array = np.asarray(np.sum(taps, axis=0, dtype=np.float64))
-    return found
+    sums: Array = np.asarray(np.sum(taps, axis=0, dtype=np.float64))
+    return sums
 
 
 def _of_rows(counts: Sequence[Array]) -> Array:

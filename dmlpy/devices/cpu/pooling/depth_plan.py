@@ -42,8 +42,8 @@ class DepthPoolingPlan(PlanWithoutConstants):
         if len(_axes(source, between, _PLANES)) > len(_ALONG_DEPTH) + 1 or len(_axes(between, target, _ALONG_DEPTH)) > len(_PLANES) + 1:
             # Images do not follow one another as their channels or slices do: each has launches of its own.
             self._images = source.sizes[_BATCH]
-            self._steps = [own.element_strides[_BATCH] * own.data_type.numpy.itemsize for own in tensors]
-            source, between, target = (_image_of(own) for own in tensors)
+            self._steps = [tensor.element_strides[_BATCH] * tensor.data_type.numpy.itemsize for tensor in tensors]
+            source, between, target = (_image_of(tensor) for tensor in tensors)
         along_depth, along_planes = _pools(desc, _ALONG_DEPTH), _pools(desc, _PLANES)
         self._planes, self._depth, size = None, None, 0
         if not along_depth:
@@ -143,7 +143,7 @@ def _image_of(tensor: TensorDesc) -> TensorDesc:
 def _axes(source: TensorDesc, target: TensorDesc, pooled: Sequence[int]) -> tuple[Axis, ...]:
     """The axes that both tensors have beside those that are pooled, with the steps of the output and of the input."""
     others = [at for at in range(len(source.sizes)) if at not in pooled]
-    strides = [[own.element_strides[at] for at in others] for own in (target, source)]
+    strides = [[tensor.element_strides[at] for at in others] for tensor in (target, source)]
     return merged([source.sizes[at] for at in others], strides)
 
 
@@ -152,19 +152,19 @@ def _plan_of(desc: ForwardPoolingDesc, source: TensorDesc, target: TensorDesc, p
 
     Along the depth, windows are columns of a plane whose rows are neighbours in memory, or else rows.
     """
-    own, one = list(_axes(source, target, pooled)), Axis(1, (0, 0))
+    axes, one = list(_axes(source, target, pooled)), Axis(1, (0, 0))
     along = [Axis(0, (target.element_strides[at], source.element_strides[at])) for at in pooled]
     lengths = [(target.sizes[at], source.sizes[at]) for at in pooled]
     windows = [_window_along(desc, at) for at in pooled]
-    window = {name: [own[name] for own in windows] for name in windows[0]}
+    window = {name: [each[name] for each in windows] for name in windows[0]}
     if len(pooled) == 1:
-        last = own.pop() if own else one
+        last = axes.pop() if axes else one
         place = 1 if last.strides == (1, 1) else 0
         along.insert(place, last)
         lengths.insert(place, (last.size, last.size))
         for name, values in window.items():
             values.insert(place, _ALONG_NOTHING[name])
-    outer = [*([one] * (2 - len(own))), *own]
+    outer = [*([one] * (2 - len(axes))), *axes]
     tensors = {}
     for number, (name, tensor) in enumerate((("output_tensor", target), ("input_tensor", source))):
         sizes = [*(axis.size for axis in outer), *(both[number] for both in lengths)]

@@ -70,9 +70,9 @@ def _largest_of_window(one: Any, lowest: Any) -> Any:
     def find(p: IndexedPoolingParameters, source: Any, z: Any, y: Any, x: Any) -> Any:
         largest, number = lowest, -1
         for tap_z in range(p.window_z):
-            own = z * p.stride_z - p.pad_z + tap_z * p.dilation_z
-            if 0 <= own < p.depth:
-                largest, number = find_in_slice(p, source + own * p.input_slice, y, x, own * p.height * p.width, largest, number)
+            in_z = z * p.stride_z - p.pad_z + tap_z * p.dilation_z
+            if 0 <= in_z < p.depth:
+                largest, number = find_in_slice(p, source + in_z * p.input_slice, y, x, in_z * p.height * p.width, largest, number)
         return largest, number
 
     return find
@@ -87,9 +87,9 @@ def _largest_of_taps(isa: Isa) -> Any:
     simd, words = simd_of(isa), ir.VectorType(INDEX, isa.lanes)
 
     @intrinsic
-    def find(at: Any, offsets: Any, numbers: Any, taps: Any, found: Any) -> Any:
+    def find(at: Any, offsets: Any, numbers: Any, taps: Any, results: Any) -> Any:
         def generate(builder: Any, arguments: Any) -> None:
-            at, offsets, numbers, taps, found = arguments
+            at, offsets, numbers, taps, results = arguments
 
             def number_at(table: Any, tap: Any) -> Any:
                 place = builder.add(table, builder.shl(tap, ADDRESS(3)))
@@ -99,13 +99,13 @@ def _largest_of_taps(isa: Isa) -> Any:
             tap, largest, number = loop.values
             address = builder.add(at, number_at(offsets, tap))
             value = builder.load(builder.inttoptr(address, simd.llvm_type.as_pointer()), align=FLOAT_BYTES)
-            own = repeated_index(builder, number_at(numbers, tap), isa.lanes)
+            index = repeated_index(builder, number_at(numbers, tap), isa.lanes)
             wins = builder.and_(builder.fcmp_unordered(">", value, largest), builder.fcmp_ordered("ord", largest, largest))
-            largest, number = builder.select(wins, value, largest), builder.select(wins, own, number)
+            largest, number = builder.select(wins, value, largest), builder.select(wins, index, number)
             following = builder.add(tap, ADDRESS(1))
             loop.repeat_while(builder.icmp_signed("<", following, taps), [following, largest, number])
-            behind = builder.add(found, ADDRESS(isa.lanes * FLOAT_BYTES))
-            for vector, place in ((largest, found), (number, behind)):
+            behind = builder.add(results, ADDRESS(isa.lanes * FLOAT_BYTES))
+            for vector, place in ((largest, results), (number, behind)):
                 builder.store(vector, builder.inttoptr(place, vector.type.as_pointer()), align=FLOAT_BYTES)
 
         return types.void(*[types.int64] * 5), generate
@@ -124,13 +124,13 @@ def build_indexed_positions(stored: Storage, isa: Isa) -> TaskBody:
 
     @jit
     def pool_vector(p: PoolingParameters, at: Any, source: Any, plane: Any, y: Any, x: Any, output: Any, indices: Any, room: Any) -> None:
-        found, left = room + 2 * size, min(lanes, p.out_width - x)
-        find(at, p.offsets, p.numbers, p.taps, found)
-        write(output + x * p.output_element, load(found), left, p.output_element, room)
+        results, left = room + 2 * size, min(lanes, p.out_width - x)
+        find(at, p.offsets, p.numbers, p.taps, results)
+        write(output + x * p.output_element, load(results), left, p.output_element, room)
         first = plane * p.height * p.width
         position = first + (y * p.stride_y - p.pad_y) * p.width + x * p.stride_x - p.pad_x
         for lane in range(left):
-            number = word_at(found + size + lane * FLOAT_BYTES)
+            number = word_at(results + size + lane * FLOAT_BYTES)
             index = position + lane * p.stride_x + number
             if number < 0:  # padding alone, or -infinity as padding is
                 number = find_one(p, source, y, x + lane, 0, _LOWEST, -1)[1]

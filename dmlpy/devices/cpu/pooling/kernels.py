@@ -350,25 +350,25 @@ def build_maxima(stored: Storage, isa: Isa) -> TaskBody:
 
     @jit
     def largest(source: Any, top: Any, bottom: Any, row: Any, left: Any, right: Any, element: Any) -> Any:
-        found = _LOWEST
+        maximum = _LOWEST
         for y in range(top, bottom):
             for x in range(left, right):
                 value = one(source + y * row + x * element)
-                if value > found or value != value:
-                    found = value
-        return found
+                if value > maximum or value != value:
+                    maximum = value
+        return maximum
 
     @jit
     def largest_of_rows(source: Any, top: Any, bottom: Any, row: Any, left: Any, right: Any, end: Any) -> Any:
         """By vectors of columns; what they have more is not beyond the tensor's end, where a few lanes would take longer to load."""
         nothing = all_of(_LOWEST)
-        found = nothing
+        maxima = nothing
         for y in range(top, bottom):
             for x in range(left, right, lanes):
                 at = source + y * row + x * size
                 value = read(at, lanes if at + lanes * size <= end else right - x)
-                found = combine(found, select_first(right - x, value, nothing))
-        return combine_lanes(found)
+                maxima = combine(maxima, select_first(right - x, value, nothing))
+        return combine_lanes(maxima)
 
     @jit
     def run(p: RegionParameters, region: Any, scratch: Any) -> None:
@@ -384,12 +384,12 @@ def build_maxima(stored: Storage, isa: Isa) -> TaskBody:
                 output = p.output + region * p.output_region + y * p.output_row + x * p.output_element
                 to_channel, of_channel = p.output_channel, p.input_channel
                 for channel in range(p.channels):
-                    own, value = source + channel * of_channel, _ZERO
+                    plane, value = source + channel * of_channel, _ZERO
                     if first_row < last_row and first < last:
                         if element == size and last - first >= fewest:
-                            value = largest_of_rows(own, first_row, last_row, row, first, last, p.input_end)
+                            value = largest_of_rows(plane, first_row, last_row, row, first, last, p.input_end)
                         else:
-                            value = largest(own, first_row, last_row, row, first, last, element)
+                            value = largest(plane, first_row, last_row, row, first, last, element)
                     set_one(output + channel * to_channel, value)
 
     return _for_each_region(run)

@@ -96,16 +96,16 @@ def window_counts(desc: Any, isa: Isa) -> tuple[FixedArray, FixedArray]:
 
     def counts(numbers: Array) -> Array:
         window = Along.of(*numbers.tolist())
-        found: Array = (window.padded if desc.include_padding else window.inside).sum(axis=0).astype(np.float32)
-        return found
+        taps: Array = (window.padded if desc.include_padding else window.inside).sum(axis=0).astype(np.float32)
+        return taps
 
     def vectors(numbers: Array) -> Array:
-        found = counts(numbers)
-        return np.pad(found, (0, -len(found) % isa.lanes), constant_values=1.0)
+        taps = counts(numbers)
+        return np.pad(taps, (0, -len(taps) % isa.lanes), constant_values=1.0)
 
     dilations: Sequence[int] = getattr(desc, "dilations", (1, 1))
     sizes = desc.window_size, desc.output_tensor.sizes, desc.strides, dilations, desc.start_padding, desc.input_tensor.sizes
-    rows, columns = ([own[axis] for own in (*sizes, desc.end_padding)] for axis in (-2, -1))
+    rows, columns = ([values[axis] for values in (*sizes, desc.end_padding)] for axis in (-2, -1))
     lengths = rows[1], -(-columns[1] // isa.lanes) * isa.lanes
     made = (
         SizedArray.mapped_from(numbers, count, (length,))
@@ -286,7 +286,7 @@ class RowBlockPoolingPlan(PlanWithoutConstants):
         assert desc.output_tensor is not None  # guaranteed by the check
         (images, channels, *spatial), (_, _, *out) = desc.input_tensor.sizes, desc.output_tensor.sizes
         sizes = spatial, out, desc.window_size, desc.strides, desc.start_padding
-        planes = Planes(images, channels, *((own[-2], own[-1]) for own in sizes))
+        planes = Planes(images, channels, *((size[-2], size[-1]) for size in sizes))
         isa, dilations = host_isa(), getattr(desc, "dilations", (1, 1))
         undilated = all(taps == 1 or dilation == 1 for taps, dilation in zip(planes.window, dilations[-2:], strict=True))
         fits = undilated and planes.out != (1, 1) and planes.fit_row_blocks(desc.tensors(), isa.lanes, isa)
@@ -377,7 +377,7 @@ def slice_windows(desc: Any, pooled: Sequence[int]) -> dict[str, Any]:
     axes = {"window": desc.window_size, "stride": desc.strides, "dilation": dilations, "pad": desc.start_padding}
     sizes = zip(("depth", "height", "width"), (*(1,) * (3 - count), *spatial), (*(1,) * (3 - count), *out), strict=True)
     values: dict[str, Any] = {"channels": channels}
-    values |= {name: value for axis, own, positions in sizes for name, value in ((axis, own), (f"out_{axis}", positions))}
+    values |= {name: value for axis, size, positions in sizes for name, value in ((axis, size), (f"out_{axis}", positions))}
     for name, along in axes.items():
         alone = (0 if name == "pad" else 1,) * (3 - count)
         values |= zip((f"{name}_{axis}" for axis in "zyx"), (*alone, *along), strict=True)

@@ -54,8 +54,8 @@ def pooling_plan(desc: ForwardPoolingDesc) -> Plan | str:
         return _depth_plan(channels_innermost)
     if row_blocks := RowBlockPoolingPlan.of(desc):
         return row_blocks
-    found = PoolingPlan(desc)
-    return found if found.is_dense(_MAX_SPARSITY) else _TOO_SPARSE
+    pooling = PoolingPlan(desc)
+    return pooling if pooling.is_dense(_MAX_SPARSITY) else _TOO_SPARSE
 
 
 def _of_channels_innermost(desc: ForwardPoolingDesc) -> ForwardPoolingDesc | None:
@@ -89,8 +89,8 @@ def _depth_plan(desc: ForwardPoolingDesc) -> Plan | str:
         return "means of BFLOAT16 over three dimensions are computed of copies in FLOAT32"
     if isinstance(desc, AveragingDesc) and desc.input_tensor.data_type is DataType.FLOAT16:
         return Float32CopyPlan(desc)  # between planes and depth nothing is rounded
-    found = DepthPoolingPlan(desc)
-    return found if found.is_dense(_MAX_SPARSITY) else _TOO_SPARSE
+    plan = DepthPoolingPlan(desc)
+    return plan if plan.is_dense(_MAX_SPARSITY) else _TOO_SPARSE
 
 
 @plan(f"{_MAXIMUM}PoolingGradDesc")
@@ -103,13 +103,13 @@ def indexed_plan(desc: IndexedPoolingDesc | MaxPoolingGradDesc) -> PoolingPlan |
     is_gradient = "output_gradient_tensor" in desc.tensors()
     if types in _BYTES and not is_gradient:
         return _byte_floats_plan(cast("IndexedPoolingDesc", desc))
-    is_whole = len(types) == 1 and all(own.numpy.kind in "iu" and own.bits >= _FEWEST_BITS for own in types)
+    is_whole = len(types) == 1 and all(data_type.numpy.kind in "iu" and data_type.bits >= _FEWEST_BITS for data_type in types)
     if not have_one_storage(types) and (is_gradient or not is_whole):
         return "compiled poolings with indices are of floats or integers, and their gradients of floats"
     if is_whole or desc.input_tensor.dimension_count != _PLANES_DIMENSIONS:
         return IndexedPoolingPlan(desc)
-    if not is_gradient and (found := PoolingPlan(cast("IndexedPoolingDesc", desc))).takes_indices() and found.is_dense(_MAX_SPARSITY):
-        return found
+    if not is_gradient and (pooling := PoolingPlan(cast("IndexedPoolingDesc", desc))).takes_indices() and pooling.is_dense(_MAX_SPARSITY):
+        return pooling
     return IndexedPoolingPlan(desc)
 
 

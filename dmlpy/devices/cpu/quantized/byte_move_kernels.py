@@ -74,8 +74,8 @@ def valid_positions(column: Any, count: Any, pitch: Any, width: Any) -> Any:
     valid, done = 0, 0
     while done < count:
         in_row = min(count - done, pitch - column)
-        own = min(in_row, width - column)
-        if own > 0:
-            valid |= _bits(done, own)
+        count_in_row = min(in_row, width - column)
+        if count_in_row > 0:
+            valid |= _bits(done, count_in_row)
         done, column = done + in_row, 0
     return valid

@@ -355,8 +355,8 @@ def row_interleaving() -> Any:
                 at += 16
         while at < count:
             place = at * column
-            found = byte_at(source + place) | byte_at(second + place) << 8 | byte_at(third + place) << 16 | byte_at(fourth + place) << 24
-            set_word(target + at * 4, (found ^ flip) & mask)
+            word = byte_at(source + place) | byte_at(second + place) << 8 | byte_at(third + place) << 16 | byte_at(fourth + place) << 24
+            set_word(target + at * 4, (word ^ flip) & mask)
             at += 1
 
     return interleave

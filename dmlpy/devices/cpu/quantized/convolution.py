@@ -122,18 +122,18 @@ class ByteConvolutionPlan(Plan):
 
     @property
     def packing(self) -> Hashable:
-        own = packing_of(self._desc, ("filter_tensor",), self._packed)
-        return own if self._table is None else (own, self._table.packing)
+        of_filters = packing_of(self._desc, ("filter_tensor",), self._packed)
+        return of_filters if self._table is None else (of_filters, self._table.packing)
 
     def pack(self, constants: Pointers, persistent: int) -> Launch:
         desc, packed, geometry = self._desc.filter_tensor, self._packed.arrays_at(persistent), self._geometry
         filters = array_at(constants["filter_tensor"], desc.sizes, desc.data_type.numpy, desc.element_strides)
 
         def launch(stream: int) -> None:
-            own = filters if is_signed(desc) else (filters ^ 0x80).view(np.int8)
-            own = own.reshape(geometry.groups, geometry.filters, geometry.channels, *geometry.taps)
-            packed["sums"][:] = own.sum((2, 3, 4), np.int32).reshape(-1)
-            self._tiling.pack(own, packed["weights"], packed["ones"])
+            signed = filters if is_signed(desc) else (filters ^ 0x80).view(np.int8)
+            signed = signed.reshape(geometry.groups, geometry.filters, geometry.channels, *geometry.taps)
+            packed["sums"][:] = signed.sum((2, 3, 4), np.int32).reshape(-1)
+            self._tiling.pack(signed, packed["weights"], packed["ones"])
 
         if self._table is None:
             return launch

@@ -76,7 +76,7 @@ def _copy_row(p: ByteConvolutionParameters, source: Any, rows: Any, first: Any, 
 def _gather_quads(p: ByteConvolutionParameters, source: Any, first_row: Any, padding: Any, target: Any) -> None:
     """Copies the input tile of the rows of positions from `first_row` on."""
     for quad in range(p.quads):
-        own, rows = source + quad * 4 * p.input_channel, min(4, p.channels - quad * 4)
+        channels, rows = source + quad * 4 * p.input_channel, min(4, p.channels - quad * 4)
         to, around = target + quad * p.plane, padding & (1 << 8 * rows) - 1  # missing channels add nothing to sums of bytes
         for lower in range(p.stride_y):
             for number in range(p.subplanes):
@@ -86,7 +86,7 @@ def _gather_quads(p: ByteConvolutionParameters, source: Any, first_row: Any, pad
                     if 0 <= y < p.height:
                         # The last row of an image that is divided into rows of positions may be shorter.
                         columns = min(p.width, p.positions - y * p.width) if p.positions != 0 else p.width
-                        _copy_row(p, own + y * p.input_row, rows, right - p.pad_x, columns, around, to)
+                        _copy_row(p, channels + y * p.input_row, rows, right - p.pad_x, columns, around, to)
                     else:
                         _fill_quads(to, p.pitch, around)
                     to += p.pitch * 4
@@ -121,8 +121,8 @@ def _part_product(output: Output, looks_up: bool, isa: ByteIsa) -> Any:
         offset = min(column, p.out_width) * element
         first_terms, left = p.row_terms + filters[0] * ROW_SIZE, -1
         if is_quantized and (is_whole or follow) and not uses_second:
-            own = filters[1], first_terms, p.low, p.high, of_row + offset, p.output_channel, valid
-            left = quantize(count, p.quads, p.plane, p.taps, p.offsets, source, weights, scratch, own)
+            part_arguments = filters[1], first_terms, p.low, p.high, of_row + offset, p.output_channel, valid
+            left = quantize(count, p.quads, p.plane, p.taps, p.offsets, source, weights, scratch, part_arguments)
         else:
             multiply(count, p.quads, p.plane, p.taps, p.offsets, source, weights, 0, scratch)
         if uses_second:
@@ -208,8 +208,8 @@ def _finish_sums(builder: Any, quantized: bool, looks_up: bool, isa: ByteIsa, su
     def finish(totals: list[Any]) -> None:
         if quantized:
             of_filter = FilterResults(builder, isa, row, (low, high), looks_up=looks_up)
-            found = of_filter.write(builder, totals, sums, partial(store, builder, address=target))
-            builder.store(builder.zext(found, ADDRESS), unsure)
+            unsure_lanes = of_filter.write(builder, totals, sums, partial(store, builder, address=target))
+            builder.store(builder.zext(unsure_lanes, ADDRESS), unsure)
             return
         for vector, total in enumerate(totals):
             store(builder, total, builder.add(sums, ADDRESS(vector * isa.lanes * 4)))
@@ -248,8 +248,8 @@ def row_window_product(stride: int, quantized: bool, looks_up: bool, isa: ByteIs
                 added = []
                 for vector, total in enumerate(totals):
                     place = builder.inttoptr(builder.add(at, ADDRESS(vector * lanes * stride)), read.as_pointer())
-                    found = builder.load(place, align=1)
-                    windows = builder.bitcast(builder.shuffle_vector(found, found, chosen), integers(isa))
+                    loaded = builder.load(place, align=1)
+                    windows = builder.bitcast(builder.shuffle_vector(loaded, loaded, chosen), integers(isa))
                     added.append(dot(builder, isa, total, windows, signed))
                 next_quad, next_factor = builder.add(quad, ADDRESS(1)), builder.add(factor, ADDRESS(4))
                 more = builder.icmp_signed("<", next_quad, quads)
@@ -328,8 +328,8 @@ def _plane_product(output: Output, stride: int, looks_up: bool, isa: ByteIsa) ->
                 is_whole, unsure = useful == count * lanes and p.joins_rows == 0 and p.output_element == element, 1
                 target = to + column * element if is_whole else results
                 if is_quantized and not uses_second:
-                    own = of_row, low, high, target
-                    unsure = quantize(count, at, p.row_step, p.taps_y, p.quads, weights, sums, own)
+                    row_arguments = of_row, low, high, target
+                    unsure = quantize(count, at, p.row_step, p.taps_y, p.quads, weights, sums, row_arguments)
                 else:
                     multiply(count, at, p.row_step, p.taps_y, p.quads, weights, sums, nothing)
                 if uses_second:

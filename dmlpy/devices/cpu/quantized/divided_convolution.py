@@ -50,7 +50,7 @@ def divided_plan(desc: QuantizedConvolvingDesc) -> DividedConvolutionPlan | None
     along = [reaching_parts(*axis, divides=divides) for axis in axes]
     if all(len(parts) == 1 and parts[0][4] == count for parts, count in zip(along, taps, strict=True)):
         return None
-    return DividedConvolutionPlan([_part_of(desc, output, own) for own in product(*along)])
+    return DividedConvolutionPlan([_part_of(desc, output, part_taps) for part_taps in product(*along)])
 
 
 def _part_of(
@@ -65,7 +65,7 @@ def _part_of(
         needed = (out[axis] - 1) * strides[axis] + (window[axis] - 1) * dilations[axis] + 1 - before
         inside.append(min(needed, size - cut[axis]))
         ends.append(needed - inside[axis])
-    begins = {"input_tensor": cut, "filter_tensor": [own.start or 0 for own in taps], "output_tensor": first}
+    begins = {"input_tensor": cut, "filter_tensor": [axis_taps.start or 0 for axis_taps in taps], "output_tensor": first}
     sizes = {"input_tensor": inside, "filter_tensor": window, "output_tensor": out}
     tensors, offsets = {"input_tensor": desc.input_tensor, "filter_tensor": desc.filter_tensor, "output_tensor": output}, {}
     for place in _DIVIDED:

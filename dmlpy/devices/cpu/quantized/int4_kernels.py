@@ -62,10 +62,10 @@ def _of_vectors(signed: bool, isa: Isa) -> Any:
             loop = Loop(builder, arguments)
             source, target, left = loop.values
             both = builder.load(builder.inttoptr(source, kind.as_pointer()), align=1)
-            found = builder.shuffle_vector(builder.and_(both, all_of(kind, _LOW)), builder.lshr(both, all_of(kind, 4)), order)
+            values = builder.shuffle_vector(builder.and_(both, all_of(kind, _LOW)), builder.lshr(both, all_of(kind, 4)), order)
             if signed:
-                found = builder.sub(builder.xor(found, all_of(wide, _SIGN)), all_of(wide, _SIGN))
-            builder.store(found, builder.inttoptr(target, wide.as_pointer()), align=1)
+                values = builder.sub(builder.xor(values, all_of(wide, _SIGN)), all_of(wide, _SIGN))
+            builder.store(values, builder.inttoptr(target, wide.as_pointer()), align=1)
             following = builder.add(source, ADDRESS(width)), builder.add(target, ADDRESS(2 * width)), builder.sub(left, ADDRESS(1))
             loop.repeat_while(builder.icmp_signed(">", following[-1], ADDRESS(0)), following)
 

@@ -70,12 +70,12 @@ class UnpackingPlan(PlanWithoutConstants):
 
 def widened(desc: OperatorDesc) -> dict[str, TensorDesc]:
     """The tensors of a desc that are copied, by place, as the copies: floats without gaps, and bytes in the layout of 4-bit elements."""
-    found: dict[str, TensorDesc] = {}
+    widened_tensors: dict[str, TensorDesc] = {}
     for place, tensor in desc.tensors().items():
         if tensor.data_type in _COPIED_TYPES:
-            own = tensor if tensor.data_type.bits == 4 else dense(tensor)
-            found[place] = TensorDesc(data_type=_COPIED_TYPES[tensor.data_type], sizes=own.sizes, strides=own.strides)
-    return found
+            copied = tensor if tensor.data_type.bits == 4 else dense(tensor)
+            widened_tensors[place] = TensorDesc(data_type=_COPIED_TYPES[tensor.data_type], sizes=copied.sizes, strides=copied.strides)
+    return widened_tensors
 
 
 class WidenedPlan(TensorCopiesPlan):

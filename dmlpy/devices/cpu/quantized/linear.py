@@ -112,9 +112,9 @@ class ElementsPlan(PlanWithoutConstants):
         self._count = 1 if inner is None else inner.size
         steps = np.zeros((len(_ROLES), 1 + len(axes)), np.int64)
         for at, role in enumerate(roles):
-            own, size = _ROLES.index(role), tensors[role][1].data_type.numpy.itemsize
-            steps[own, 0] = 0 if inner is None else inner.strides[at] * size
-            steps[own, 1:] = [axis.strides[at] * size for axis in reversed(axes)]
+            place, size = _ROLES.index(role), tensors[role][1].data_type.numpy.itemsize
+            steps[place, 0] = 0 if inner is None else inner.strides[at] * size
+            steps[place, 1:] = [axis.strides[at] * size for axis in reversed(axes)]
         # Without an inner axis there is one element, side by side with itself.
         for role, size in (("output", 4 if operation is Element.DEQUANTIZE else 1), ("x", 4 if operation is Element.QUANTIZE else 1)):
             if inner is None:

@@ -105,10 +105,10 @@ class _Lanes:
             order = ir.Constant(ir.VectorType(INDEX, 2 * vectors[0].type.count), list(range(2 * vectors[0].type.count)))
             vectors = [self.builder.shuffle_vector(*pair, order) for pair in zip(vectors[::2], vectors[1::2], strict=True)]
         kind = ir.VectorType(_BYTE, vectors[0].type.count)
-        found = self.builder.trunc(vectors[0], kind)
+        result = self.builder.trunc(vectors[0], kind)
         if offset is not None:
-            found = self.builder.add(found, self.builder.trunc(repeated_index(self.builder, offset, kind.count), kind))
-        self.builder.store(found, self.builder.inttoptr(target, kind.as_pointer()), align=1)
+            result = self.builder.add(result, self.builder.trunc(repeated_index(self.builder, offset, kind.count), kind))
+        self.builder.store(result, self.builder.inttoptr(target, kind.as_pointer()), align=1)
 
 
 class _Bytes:
@@ -135,14 +135,14 @@ class _Bytes:
 
     def unsigned(self, address: Any) -> Any:
         """The bytes at an address as floats, signed ones moved by 128."""
-        builder, own = self._lanes.builder, self._lanes
-        found = builder.load(builder.inttoptr(address, self._flips.type.as_pointer()), align=1)
-        return builder.sitofp(builder.zext(builder.xor(found, self._flips), own.integers), own.simd.llvm_type)
+        builder, lanes = self._lanes.builder, self._lanes
+        loaded = builder.load(builder.inttoptr(address, self._flips.type.as_pointer()), align=1)
+        return builder.sitofp(builder.zext(builder.xor(loaded, self._flips), lanes.integers), lanes.simd.llvm_type)
 
     def numbers(self, unsigned: Any) -> Any:
         """The numbers that bytes represent."""
-        builder, own = self._lanes.builder, self._lanes
-        return builder.fmul(builder.fsub(unsigned, own.of_integer(self.offset)), own.simd.repeated(builder, self.scale))
+        builder, lanes = self._lanes.builder, self._lanes
+        return builder.fmul(builder.fsub(unsigned, lanes.of_integer(self.offset)), lanes.simd.repeated(builder, self.scale))
 
 
 class _Quantization:
@@ -178,26 +178,26 @@ class _Quantization:
             margin: how far they may be off.
             values: the values, which are computed where that matters.
         """
-        own, builder, simd = self._lanes, self._lanes.builder, self._lanes.simd
+        vectors, builder, simd = self._lanes, self._lanes.builder, self._lanes.simd
         # Limits are whole numbers: what is beyond them is as sure as they are.
         clipped = [simd.clipped(builder, each, *self._limits) for each in steps]
-        whole = [own.unary("rint", each) for each in clipped]
-        off = [own.bits(own.unary("fabs", builder.fsub(each, rounded))) for each, rounded in zip(clipped, whole, strict=True)]
+        whole = [vectors.unary("rint", each) for each in clipped]
+        off = [vectors.bits(vectors.unary("fabs", builder.fsub(each, rounded))) for each, rounded in zip(clipped, whole, strict=True)]
         # The bits of positive floats are ordered as they are, NaN last.
-        least = ir.Constant(own.integers, [int(np.float32(0.5 - margin).view(np.int32))] * own.lanes)
-        unsure, lanes = builder.icmp_unsigned(">=", reduce(own.larger, off), least), ir.IntType(own.lanes)
-        quick, before = [builder.fptosi(each, own.integers) for each in whole], builder.block
+        least = ir.Constant(vectors.integers, [int(np.float32(0.5 - margin).view(np.int32))] * vectors.lanes)
+        unsure, lanes = builder.icmp_unsigned(">=", reduce(vectors.larger, off), least), ir.IntType(vectors.lanes)
+        quick, before = [builder.fptosi(each, vectors.integers) for each in whole], builder.block
         with builder.if_then(builder.icmp_unsigned("!=", builder.bitcast(unsure, lanes), lanes(0)), likely=False):
             exact = [self._exact(of()) for of in values]
             after = builder.block
-        own.write_bytes(target, phis(builder, (before, quick), (after, exact)), self._output.zero_point)
+        vectors.write_bytes(target, phis(builder, (before, quick), (after, exact)), self._output.zero_point)
 
     def _exact(self, values: Any) -> Any:
         """The steps by the definition."""
-        own, builder, simd = self._lanes, self._lanes.builder, self._lanes.simd
+        lanes, builder, simd = self._lanes, self._lanes.builder, self._lanes.simd
         quotients = builder.fdiv(values, simd.repeated(builder, self._output.scale))
         quotients = builder.select(builder.fcmp_unordered("uno", quotients, quotients), simd.all(0.0), quotients)
-        return builder.fptosi(own.unary("rint", simd.clipped(builder, quotients, *self._limits)), own.integers)
+        return builder.fptosi(lanes.unary("rint", simd.clipped(builder, quotients, *self._limits)), lanes.integers)
 
 
 class _Sum:
@@ -246,21 +246,21 @@ def _step(operation: Element, lanes: int) -> Any:
         def generate(builder: Any, arguments: Any) -> None:
             target, x, y, *tuples = arguments
             scales, zeros, steps, flips, limits = (unpacked(builder, packed) for packed in tuples)
-            own = _Lanes(builder, lanes)
+            vectors = _Lanes(builder, lanes)
 
             def number(place: Any, which: int) -> Any:
                 """The numbers that the bytes of an operand represent."""
-                zero = own.bytes(zeros[which], flips[which], steps[2 * which + 1])
-                difference = builder.fsub(own.bytes(place, flips[which]), zero)
-                return builder.fmul(difference, own.floats(scales[which], steps[2 * which]))
+                zero = vectors.bytes(zeros[which], flips[which], steps[2 * which + 1])
+                difference = builder.fsub(vectors.bytes(place, flips[which]), zero)
+                return builder.fmul(difference, vectors.floats(scales[which], steps[2 * which]))
 
             if operation is Element.DEQUANTIZE:
-                own.simd.write(builder, number(x, 0), target)
+                vectors.simd.write(builder, number(x, 0), target)
                 return
-            values = own.floats(x) if operation is Element.QUANTIZE else builder.fadd(number(x, 0), number(y, 1))
+            values = vectors.floats(x) if operation is Element.QUANTIZE else builder.fadd(number(x, 0), number(y, 1))
             last = 0 if operation is Element.QUANTIZE else 2
-            scale, zero = own.floats(scales[last], steps[2 * last]), own.bytes(zeros[last], flips[last], steps[2 * last + 1])
-            own.write_quantized(target, values, scale, zero, *limits)
+            scale, zero = vectors.floats(scales[last], steps[2 * last]), vectors.bytes(zeros[last], flips[last], steps[2 * last + 1])
+            vectors.write_quantized(target, values, scale, zero, *limits)
 
         integer = types.int64
         three, six, two = (types.UniTuple(integer, count) for count in (3, 6, 2))
@@ -282,29 +282,29 @@ def _run(operation: Element, lanes: int, group: int) -> Any:
         def generate(builder: Any, arguments: Any) -> None:
             target, x, y, groups, *tuples = arguments
             scales, zeros, flips, limits = (unpacked(builder, packed) for packed in tuples)
-            own = _Lanes(builder, lanes)
-            of_x, of_y, of_output = (_Bytes(own, *parts) for parts in zip(scales, zeros, flips, strict=True))
+            vectors = _Lanes(builder, lanes)
+            of_x, of_y, of_output = (_Bytes(vectors, *parts) for parts in zip(scales, zeros, flips, strict=True))
             quantization = sums = factor = None
             if operation is not Element.DEQUANTIZE:
-                quantization = _Quantization(own, of_output if operation is Element.ADD else of_x, *limits)
+                quantization = _Quantization(vectors, of_output if operation is Element.ADD else of_x, *limits)
                 if operation is Element.ADD:
-                    sums = _Sum(own, quantization, of_x, of_y)
+                    sums = _Sum(vectors, quantization, of_x, of_y)
                 else:
-                    factor = own.simd.repeated(builder, quantization.factor())
+                    factor = vectors.simd.repeated(builder, quantization.factor())
             loop = Loop(builder, [ADDRESS(0)])
             at = builder.mul(loop.values[0], ADDRESS(group * lanes))
             to, source = (builder.add(base, builder.mul(at, ADDRESS(size))) for base, size in ((target, result), (x, element)))
             places = [builder.add(source, ADDRESS(vector * lanes * element)) for vector in range(group)]
             if quantization is None:
                 for vector, place in enumerate(places):
-                    own.simd.write(builder, of_x.numbers(of_x.unsigned(place)), to, vector * lanes * FLOAT_BYTES)
+                    vectors.simd.write(builder, of_x.numbers(of_x.unsigned(place)), to, vector * lanes * FLOAT_BYTES)
             elif sums is not None:
                 others = (builder.add(builder.add(y, at), ADDRESS(vector * lanes)) for vector in range(group))
                 pairs = [(of_x.unsigned(place), of_y.unsigned(other)) for place, other in zip(places, others, strict=True)]
                 exact = [partial(_added, builder, of_x, of_y, *pair) for pair in pairs]
                 quantization.write(to, [sums.steps(*pair) for pair in pairs], sums.MARGIN, exact)
             else:
-                values = [own.floats(place) for place in places]
+                values = [vectors.floats(place) for place in places]
                 steps = [builder.fmul(each, factor) for each in values]
                 quantization.write(to, steps, TIE_MARGIN, [partial(_same, each) for each in values])
             following = builder.add(loop.values[0], ADDRESS(1))
@@ -421,15 +421,15 @@ def _range_of(lanes: int) -> Any:
             x, vectors, *places = arguments
             first = [simd.value_of(builder, place) for place in places]
             loop = Loop(builder, [ADDRESS(0), *first * _RANGES])
-            at, found = builder.add(x, builder.mul(loop.values[0], ADDRESS(size))), []
+            at, extremes = builder.add(x, builder.mul(loop.values[0], ADDRESS(size))), []
             for part in range(_RANGES):
                 value = simd.value_of(builder, at, part * size)
-                found += _extended(builder, value, value, value, loop.values[1 + 3 * part : 4 + 3 * part])
+                extremes += _extended(builder, value, value, value, loop.values[1 + 3 * part : 4 + 3 * part])
             following = builder.add(loop.values[0], ADDRESS(_RANGES))
-            loop.repeat_while(builder.icmp_signed("<", following, vectors), [following, *found])
-            total = found[:3]
+            loop.repeat_while(builder.icmp_signed("<", following, vectors), [following, *extremes])
+            total = extremes[:3]
             for part in range(1, _RANGES):
-                low, high, nan = found[3 * part : 3 * part + 3]
+                low, high, nan = extremes[3 * part : 3 * part + 3]
                 total = _extended(builder, low, high, nan, total)
             for place, value in zip(places, total, strict=True):
                 simd.write(builder, value, place)

@@ -49,20 +49,20 @@ def look_up_in_registers(target: Any, source: Any, count: Any, table: Any) -> An
 
     def generate(builder: Any, arguments: Any) -> None:
         target, source, count, table = arguments
-        pointer, found = BYTES.as_pointer(), entries_of(builder, table)
+        pointer, look_up = BYTES.as_pointer(), entries_of(builder, table)
         whole = builder.lshr(count, ADDRESS(6))
         with builder.if_then(builder.icmp_signed(">", whole, ADDRESS(0))):
             loop = Loop(builder, [ADDRESS(0)])
             at = builder.mul(loop.values[0], ADDRESS(REGISTER))
             places = builder.load(builder.inttoptr(builder.add(source, at), pointer), align=1)
-            builder.store(found(places), builder.inttoptr(builder.add(target, at), pointer), align=1)
+            builder.store(look_up(places), builder.inttoptr(builder.add(target, at), pointer), align=1)
             following = builder.add(loop.values[0], ADDRESS(1))
             loop.repeat_while(builder.icmp_signed("<", following, whole), [following])
         rest = builder.and_(count, ADDRESS(REGISTER - 1))
         with builder.if_then(builder.icmp_signed(">", rest, ADDRESS(0))):
             at, chosen = builder.sub(count, rest), flags(builder, low_bits(builder, rest))
             places = masked_load(builder, builder.inttoptr(builder.add(source, at), pointer), 1, chosen, ir.Constant(BYTES, None))
-            put_some(builder, found(places), builder.add(target, at), chosen)
+            put_some(builder, look_up(places), builder.add(target, at), chosen)
 
     return types.void(*[types.int64] * 4), generate
 
@@ -104,15 +104,17 @@ class _Shuffles:
     def write(self, vectors: Sequence[Any], address: Any) -> None:
         """Writes what is at places, given as vectors, side by side."""
         builder, width = self._builder, self.kind.count
-        found = [ir.Constant(self.kind, None) for _ in vectors]
+        results = [ir.Constant(self.kind, None) for _ in vectors]
         for half in range(2):
             left = [builder.xor(each, ir.Constant(self.kind, [-128] * width)) if half else each for each in vectors]
             for at, row in enumerate(self._rows[half * _HALF : (half + 1) * _HALF]):
                 if at:
                     left = [builder.call(self._subtract, [each, ir.Constant(self.kind, [_ROW] * width)]) for each in left]
-                found = [builder.xor(own, builder.call(self._shuffle, [row, each])) for own, each in zip(found, left, strict=True)]
-        for at, own in enumerate(found):
-            builder.store(own, builder.inttoptr(builder.add(address, ADDRESS(at * width)), self.kind.as_pointer()), align=1)
+                results = [
+                    builder.xor(result, builder.call(self._shuffle, [row, each])) for result, each in zip(results, left, strict=True)
+                ]
+        for at, result in enumerate(results):
+            builder.store(result, builder.inttoptr(builder.add(address, ADDRESS(at * width)), self.kind.as_pointer()), align=1)
 
 
 @cache

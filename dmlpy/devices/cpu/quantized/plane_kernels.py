@@ -50,8 +50,8 @@ def _fill(fills: Any, end: Any, plane: Any, padding: Any, flip: Any, target: Any
         at, to = loop.values
         offset, read, inside = (field_at(builder, FILL, at, name) for name in ("offset", "read", "inside"))
         source = builder.inttoptr(builder.add(plane, offset), BYTES.as_pointer())
-        found = builder.xor(masked_load(builder, source, 1, flags(builder, read), around), flips)
-        store(builder, moved(builder, "expand", found, around, flags(builder, inside)), to)
+        loaded = builder.xor(masked_load(builder, source, 1, flags(builder, read), around), flips)
+        store(builder, moved(builder, "expand", loaded, around, flags(builder, inside)), to)
         following = builder.add(at, ADDRESS(_FILL_SIZE))
         loop.repeat_while(builder.icmp_signed("<", following, end), [following, builder.add(to, ADDRESS(REGISTER))])
 
@@ -79,10 +79,10 @@ def _chunk_writer(output: Output) -> Any:
             valid, to = field_at(builder, CHUNK, chunk, "valid"), builder.add(target, field_at(builder, CHUNK, chunk, "target"))
             words = ir.VectorType(INDEX, lanes)
             for vector in range(CHUNK_VECTORS):
-                found = builder.load(builder.inttoptr(builder.add(results, ADDRESS(vector * REGISTER)), words.as_pointer()), align=1)
-                own = builder.and_(builder.lshr(valid, ADDRESS(vector * lanes)), ADDRESS((1 << lanes) - 1))
-                count = builder.ctpop(own)
-                side_by_side = moved(builder, "compress", found, ir.Constant(words, None), flags(builder, own, lanes))
+                loaded = builder.load(builder.inttoptr(builder.add(results, ADDRESS(vector * REGISTER)), words.as_pointer()), align=1)
+                chosen = builder.and_(builder.lshr(valid, ADDRESS(vector * lanes)), ADDRESS((1 << lanes) - 1))
+                count = builder.ctpop(chosen)
+                side_by_side = moved(builder, "compress", loaded, ir.Constant(words, None), flags(builder, chosen, lanes))
                 first = builder.sub(builder.shl(ADDRESS(1), count), ADDRESS(1))
                 put_some(builder, side_by_side, to, flags(builder, first, lanes))
                 to = builder.add(to, builder.shl(count, ADDRESS(2)))
@@ -129,8 +129,8 @@ def plane_product(quads: int, orders: int, quantized: bool, looks_up: bool, isa:
             totals = [begin] * CHUNK_VECTORS
             for quad, (base, factor) in enumerate(zip(bases, factors, strict=True)):
                 for vector, start in enumerate(starts):
-                    own = builder.call(permute, [read(builder, builder.add(base, start)), places[quad % orders]])
-                    totals[vector] = dot(builder, isa, totals[vector], builder.bitcast(own, integers(isa)), factor)
+                    windows = builder.call(permute, [read(builder, builder.add(base, start)), places[quad % orders]])
+                    totals[vector] = dot(builder, isa, totals[vector], builder.bitcast(windows, integers(isa)), factor)
             following = builder.add(at, ADDRESS(_CHUNK_SIZE))
             if of_filter is None:
                 for vector, total in enumerate(totals):

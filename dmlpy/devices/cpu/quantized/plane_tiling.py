@@ -239,10 +239,10 @@ def _fills_of(geometry: ByteGeometry, pitch: int) -> Array:
     inside[: rows * pitch] = ((y >= 0) & (y < height) & (x >= 0) & (x < width)).reshape(-1)
     by_register = inside.reshape(-1, REGISTER)
     counts = by_register.sum(1)
-    found = np.zeros(len(by_register), FILL)
-    found["offset"] = np.cumsum(counts) - counts
-    found["read"], found["inside"] = (_bits(flags) for flags in (np.arange(REGISTER) < counts[:, None], by_register))
-    return found
+    fills = np.zeros(len(by_register), FILL)
+    fills["offset"] = np.cumsum(counts) - counts
+    fills["read"], fills["inside"] = (_bits(flags) for flags in (np.arange(REGISTER) < counts[:, None], by_register))
+    return fills
 
 
 def _chunks_of(geometry: ByteGeometry, vectors: _Vectors) -> Array:
@@ -252,11 +252,11 @@ def _chunks_of(geometry: ByteGeometry, vectors: _Vectors) -> Array:
     valid = np.zeros((chunks * CHUNK_VECTORS, vectors.lanes.size), bool)
     valid[:count] = (vectors.rows < height) & (vectors.columns < width)
     valid = valid.reshape(chunks, REGISTER)
-    found, counts = np.zeros(chunks, CHUNK), valid.sum(1)
-    found["sources"] = np.append(vectors.starts, [0] * (-count % CHUNK_VECTORS)).reshape(-1, CHUNK_VECTORS)
-    found["valid"], found["written"] = _bits(valid), _bits(np.arange(REGISTER) < counts[:, None])
-    found["target"] = (np.cumsum(counts) - counts) * geometry.output_steps[3]
-    return found
+    records, counts = np.zeros(chunks, CHUNK), valid.sum(1)
+    records["sources"] = np.append(vectors.starts, [0] * (-count % CHUNK_VECTORS)).reshape(-1, CHUNK_VECTORS)
+    records["valid"], records["written"] = _bits(valid), _bits(np.arange(REGISTER) < counts[:, None])
+    records["target"] = (np.cumsum(counts) - counts) * geometry.output_steps[3]
+    return records
 
 
 def _bits(flags: Array) -> Array:

@@ -187,16 +187,16 @@ def _plan_of_tensors(
     from dmlpy.devices.cpu.quantized.linear import ElementsPlan
 
     described = {role: (name, tensors[name]) for role, name in roles.items() if name in tensors}
-    own = {"quantize": {"output"}, "dequantize": {"x"}, "add": {"x", "y", "output"}}[operation]
-    of_bytes = {tensor.data_type for role, (_, tensor) in described.items() if role in own}
-    numbers = {tensor.data_type for role, (_, tensor) in described.items() if role not in own and "zero" not in role}
+    byte_roles = {"quantize": {"output"}, "dequantize": {"x"}, "add": {"x", "y", "output"}}[operation]
+    of_bytes = {tensor.data_type for role, (_, tensor) in described.items() if role in byte_roles}
+    numbers = {tensor.data_type for role, (_, tensor) in described.items() if role not in byte_roles and "zero" not in role}
     if not of_bytes <= _BYTES or numbers != {DataType.FLOAT32}:
         return "compiled quantization is between FLOAT32 and UINT8 or INT8"
     sizes = tensors["output_tensor"].sizes
     blocks = [{tensor.sizes[axis] for _, tensor in described.values()} - {1} or {1} for axis in range(len(sizes))]
     if any(len(counts) > 2 for counts in blocks):
         return "compiled quantization needs scales and zero points for equal blocks"
-    counts = [min(found) for found in blocks]
+    counts = [min(along) for along in blocks]
     steps = {role: _steps_of_blocks(tensor, counts) for role, (_, tensor) in described.items()}
     divided = [part for count, size in zip(counts, sizes, strict=True) for part in (count, size // count)]
     return ElementsPlan(operation, {role: (*described[role], steps[role]) for role in described}, divided, zero_point)
@@ -204,8 +204,8 @@ def _plan_of_tensors(
 
 def _steps_of_blocks(tensor: TensorDesc, counts: Sequence[int]) -> tuple[int, ...]:
     """The strides of a tensor along axes that are divided into blocks: from a block to the next, and within one."""
-    found: list[int] = []
+    steps: list[int] = []
     for size, stride, count in zip(tensor.sizes, tensor.element_strides, counts, strict=True):
         within = 0 if size in (1, count) and size != 1 else stride
-        found += (0, 0) if size == 1 else (stride * (size // count), within)
-    return tuple(found)
+        steps += (0, 0) if size == 1 else (stride * (size // count), within)
+    return tuple(steps)

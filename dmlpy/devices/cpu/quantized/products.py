@@ -210,11 +210,11 @@ def term_addresses(terms: Mapping[str, int]) -> dict[str, int]:
 
 def term_operands(places: Mapping[str, str], described: Mapping[str, TensorDesc], tensors: Pointers) -> dict[str, Any]:
     """The fields of `TermParameters` with the scales, zero points and bias that there are, by the places of their tensors."""
-    found: dict[str, Any] = {}
+    operands: dict[str, Any] = {}
     for name, place in places.items():
         if place in described:
-            found |= {name: tensors[place], f"{name}_step": step_of(described[place])}
-    return found
+            operands |= {name: tensors[place], f"{name}_step": step_of(described[place])}
+    return operands
 
 
 def terms_launch(values: Mapping[str, Any]) -> Launch:

@@ -131,8 +131,8 @@ def _quantize(of_filters: bool, isa: ByteIsa) -> Any:
                     of_first, of_second, factors = (builder.add(address, ADDRESS(vector * size)) for address in of_columns)
                     at = builder.add(total, ADDRESS(vector * size))
                     sums = _whole_sums(builder, isa, of_filters, at, first, second, (of_first, of_second))
-                    own = factor if of_filters else builder.fmul(factor, simd.value_of(builder, factors))
-                    steps.append(builder.fmul(builder.sitofp(sums, simd.llvm_type), own))
+                    factors_of_row = factor if of_filters else builder.fmul(factor, simd.value_of(builder, factors))
+                    steps.append(builder.fmul(builder.sitofp(sums, simd.llvm_type), factors_of_row))
                 results, off = narrow(builder, isa, steps, zero_point, (low, high))
                 store(builder, results, target)
                 with builder.if_then(_are_unsure(builder, isa, off, TIE_MARGIN), likely=False):
@@ -158,8 +158,8 @@ def _narrow(builder: Any, isa: ByteIsa, steps: list[Any], zero_point: Any, limit
     shorts = ir.VectorType(ir.IntType(16), 2 * isa.lanes)
     zero_points = builder.bitcast(repeated_index(builder, moved, isa.lanes), shorts)
     add = declared(builder.module, ir.FunctionType(shorts, [shorts] * 2), f"llvm.sadd.sat.v{2 * isa.lanes}i16")
-    found = _packed(builder, isa, whole, offset, lambda pair: builder.call(add, [pair, zero_points]))
-    return found, [builder.bitcast(value, integers(isa)) for value in remainders]
+    narrowed = _packed(builder, isa, whole, offset, lambda pair: builder.call(add, [pair, zero_points]))
+    return narrowed, [builder.bitcast(value, integers(isa)) for value in remainders]
 
 
 def _packed(builder: Any, isa: ByteIsa, whole: list[Any], offset: Any, of_pair: Callable[[Any], Any] = lambda pair: pair) -> Any:
@@ -173,17 +173,17 @@ def _packed(builder: Any, isa: ByteIsa, whole: list[Any], offset: Any, of_pair: 
         of_pair: of_pair(pair) is what becomes of two vectors of 16 bits meanwhile.
     """
     lanes, shorts, bytes_ = isa.lanes, ir.VectorType(ir.IntType(16), 2 * isa.lanes), ir.VectorType(_BYTE, 4 * isa.lanes)
-    own = whole + [whole[-1]] * (_VECTORS - len(whole))
+    padded = whole + [whole[-1]] * (_VECTORS - len(whole))
     to_shorts, to_bytes = (
         declared(builder.module, ir.FunctionType(result, [operand] * 2), name)
         for name, result, operand in zip(_PACKS[lanes], (shorts, bytes_), (integers(isa), shorts), strict=True)
     )
-    pairs = [of_pair(builder.call(to_shorts, own[at : at + 2])) for at in range(0, 2 * ceil(len(whole) / 2), 2)]
-    found = builder.bitcast(builder.call(to_bytes, [pairs[0], pairs[-1]]), integers(isa))
+    pairs = [of_pair(builder.call(to_shorts, padded[at : at + 2])) for at in range(0, 2 * ceil(len(whole) / 2), 2)]
+    packed = builder.bitcast(builder.call(to_bytes, [pairs[0], pairs[-1]]), integers(isa))
     # Registers are packed in parts of 128 bits: each has four bytes of every vector.
     order = [part * 4 + vector for vector in range(len(whole)) for part in range(lanes // 4)]
-    found = builder.shuffle_vector(found, found, ir.Constant(ir.VectorType(INDEX, len(order)), order))
-    return builder.xor(found, repeated_index(builder, builder.mul(offset, ADDRESS(0x01010101)), len(order)))
+    packed = builder.shuffle_vector(packed, packed, ir.Constant(ir.VectorType(INDEX, len(order)), order))
+    return builder.xor(packed, repeated_index(builder, builder.mul(offset, ADDRESS(0x01010101)), len(order)))
 
 
 def _rounded(builder: Any, isa: ByteIsa, value: Any) -> Any:
@@ -198,22 +198,22 @@ def _rounded(builder: Any, isa: ByteIsa, value: Any) -> Any:
 
 def _narrow_portably(builder: Any, isa: ByteIsa, steps: list[Any], zero_point: Any, limits: tuple[Any, Any]) -> tuple[Any, list[Any]]:
     """`_narrow` by instructions of any processor."""
-    simd, found, off = simd_of(isa.floats), [], []
+    simd, narrowed, off = simd_of(isa.floats), [], []
     kind = ir.FunctionType(simd.llvm_type, [simd.llvm_type])
     rounded = declared(builder.module, kind, f"llvm.rint.v{isa.lanes}f32")
     # Limits are whole numbers: what is beyond them is as sure as they are.
-    own = [simd.repeated(builder, builder.sitofp(builder.sub(limit, zero_point), FLOAT)) for limit in limits]
+    bounds = [simd.repeated(builder, builder.sitofp(builder.sub(limit, zero_point), FLOAT)) for limit in limits]
     for value in steps:
-        clipped = simd.clipped(builder, value, *own)
+        clipped = simd.clipped(builder, value, *bounds)
         whole = builder.call(rounded, [clipped])
         off.append(builder.bitcast(builder.fsub(clipped, whole), integers(isa)))
-        found.append(builder.add(builder.fptosi(whole, integers(isa)), repeated_index(builder, zero_point, isa.lanes)))
-    every = found[0]
-    for number, value in enumerate(found[1:], 1):
+        narrowed.append(builder.add(builder.fptosi(whole, integers(isa)), repeated_index(builder, zero_point, isa.lanes)))
+    every = narrowed[0]
+    for number, value in enumerate(narrowed[1:], 1):
         both = ir.Constant(ir.VectorType(INDEX, (number + 1) * isa.lanes), list(range((number + 1) * isa.lanes)))
         widened = ir.Constant(ir.VectorType(INDEX, number * isa.lanes), [min(at, isa.lanes - 1) for at in range(number * isa.lanes)])
         every = builder.shuffle_vector(every, builder.shuffle_vector(value, value, widened), both)
-    return builder.trunc(every, ir.VectorType(_BYTE, len(found) * isa.lanes)), off
+    return builder.trunc(every, ir.VectorType(_BYTE, len(narrowed) * isa.lanes)), off
 
 
 def _are_unsure(builder: Any, isa: ByteIsa, off: list[Any], margin: float) -> Any:
@@ -234,12 +234,12 @@ def _least_unsure(margin: float) -> int:
 
 def _mask_of_unsure(builder: Any, isa: ByteIsa, off: list[Any]) -> Any:
     """A bit for each result that may be wrong."""
-    found = ADDRESS(0)
+    mask = ADDRESS(0)
     for vector, each in enumerate(off):
         unsure = builder.icmp_unsigned(">=", _magnitude(builder, isa, each), all_of(isa, _least_unsure(TIE_MARGIN)))
         bits = builder.zext(builder.bitcast(unsure, ir.IntType(isa.lanes)), ADDRESS)
-        found = builder.or_(found, builder.shl(bits, ADDRESS(vector * isa.lanes)))
-    return found
+        mask = builder.or_(mask, builder.shl(bits, ADDRESS(vector * isa.lanes)))
+    return mask
 
 
 def _magnitude(builder: Any, isa: ByteIsa, bits: Any) -> Any:
@@ -342,8 +342,8 @@ class FilterResults:
         words, count = REGISTER // 4, results.type.count
         every = ir.Constant(ir.VectorType(INDEX, words), [min(at, count - 1) for at in range(words)])
         places = builder.bitcast(builder.shuffle_vector(results, results, every), BYTES)
-        found = builder.bitcast(entries_of(builder, _term(builder, self._row, "table"))(places), ir.VectorType(INDEX, words))
-        return builder.shuffle_vector(found, found, ir.Constant(ir.VectorType(INDEX, count), list(range(count))))
+        entries = builder.bitcast(entries_of(builder, _term(builder, self._row, "table"))(places), ir.VectorType(INDEX, words))
+        return builder.shuffle_vector(entries, entries, ir.Constant(ir.VectorType(INDEX, count), list(range(count))))
 
     def _rounded_results(self, builder: Any, numbers: list[Any]) -> tuple[Any, list[Any]]:
         """`_narrow` of products that are known to be less than `FITTING`, or to be NaN."""
@@ -391,13 +391,13 @@ def quantized_product(filters: int, most: int, looks_up: bool, isa: ByteIsa) -> 
                 before = [start for start in starts for _ in range(number)]
                 totals = quad_sums(builder, filters, number, isa, factors, matrix, before, isa.factor_bytes)
                 for row in each_below(builder, range(filters), used):
-                    to, own = builder.add(target, builder.mul(step, ADDRESS(row))), totals[row * number : (row + 1) * number]
+                    to, sums_of_row = builder.add(target, builder.mul(step, ADDRESS(row))), totals[row * number : (row + 1) * number]
                     of_row = builder.add(sums, ADDRESS(row * most * size))
                     of_filter = FilterResults(builder, isa, terms[row], (low, high), looks_up=looks_up)
                     put = partial(put_valid, builder, address=to, valid=valid, written=written)
-                    unsure = of_filter.write(builder, own, of_row, put if isa.moves_bytes else partial(store, builder, address=to))
-                    found = builder.shl(builder.zext(unsure, ADDRESS), ADDRESS(row))
-                    builder.store(builder.or_(builder.load(flags), found), flags)
+                    unsure = of_filter.write(builder, sums_of_row, of_row, put if isa.moves_bytes else partial(store, builder, address=to))
+                    flagged = builder.shl(builder.zext(unsure, ADDRESS), ADDRESS(row))
+                    builder.store(builder.or_(builder.load(flags), flagged), flags)
             return builder.load(flags)
 
         return types.int64(*[types.int64] * 8, types.UniTuple(types.int64, 7)), generate
@@ -465,8 +465,8 @@ def row_results(output: Output, of_filters: bool, isa: ByteIsa) -> Any:
             while unsure != 0:
                 index = first_bit(unsure)
                 four, unsure = index * 4, unsure & (unsure - 1)
-                own = columns[0] + four, columns[1] + four, columns[2] + four, columns[3] + index * 8
-                correct(p, r, second, total + four, own, target + index)
+                terms = columns[0] + four, columns[1] + four, columns[2] + four, columns[3] + index * 8
+                correct(p, r, second, total + four, terms, target + index)
             return
         for vector in range(count):
             at, first, of_second = total + vector * size, columns[0] + vector * size, columns[1] + vector * size

@@ -81,7 +81,7 @@ class ByteGeometry:
         window = desc.filter_tensor.sizes[2:]
         strides, dilations = steps_between(desc.strides[-count:], out), steps_between(desc.dilations[-count:], window)
         whole, taps, starts = _pair(out, 1), _pair(window, 1), _pair(desc.start_padding[-count:], 0)
-        found = cls(
+        geometry = cls(
             batch=batch,
             groups=groups,
             channels=channels // groups,
@@ -95,7 +95,8 @@ class ByteGeometry:
             input_steps=_steps(desc.input_tensor),
             output_steps=_steps(output),
         )
-        return found._divided() if taps == (1, 1) and found.strides == (1, 1) and whole == found.spatial and starts == (0, 0) else found
+        is_pointwise = taps == (1, 1) and geometry.strides == (1, 1) and whole == geometry.spatial and starts == (0, 0)
+        return geometry._divided() if is_pointwise else geometry
 
     def _divided(self) -> ByteGeometry:
         """The same with other rows, or this one if rows do not follow each other."""

@@ -178,8 +178,8 @@ class StepPlan(_CellPlan):
 
     def _scratch_shapes(self) -> dict[str, tuple[int, ...]]:
         terms, rows = self._inputs + self._units, 1 + self._isa.columns(self._width)
-        own = (self._threads, rows + terms, self._width * self._isa.lanes)
-        return {"joined": (self._batch, terms), "gates": (self._batch, 2 * self._padded(self._units, self._width)), "scratch": own}
+        scratch = (self._threads, rows + terms, self._width * self._isa.lanes)
+        return {"joined": (self._batch, terms), "gates": (self._batch, 2 * self._padded(self._units, self._width)), "scratch": scratch}
 
     def _choices(self) -> dict[str, int]:
         needed = [any(name in self._tensors for name in names) for names in ("rch", "uh", "ch")]

@@ -485,7 +485,7 @@ def _first_stage(unit: Any, clear: Any, isa: Isa) -> Stage:
             time_before, before, factors = _rows_of(p, step - 1)
         time, active, gates = _rows_of(p, min(step, p.steps - 1))
         next_time, _, next_gates = _rows_of(p, min(step + 1, p.steps - 1))
-        own = p.own + thread * p.own_size
+        scratch = p.own + thread * p.own_size
         panels, width = (p.entry_blocks + p.panel - 1) // p.panel, p.panel * size
         tiles = count_tiles(p, panels)
         tile = acquire(p, sync, thread, threads, stage, tiles, NOTHING)
@@ -493,13 +493,13 @@ def _first_stage(unit: Any, clear: Any, isa: Isa) -> Stage:
             first_panel, last_panel, first, last = tile_bounds(p, panels, tile)
             summed = max(0, min(last, before) - first)
             if p.state_dropout != 0:
-                sum_dropped(p, first_panel, last_panel, first, summed, factors, own)
+                sum_dropped(p, first_panel, last_panel, first, summed, factors, scratch)
             else:
-                sum_up(p, first_panel, last_panel, summed, p.entry_blocks, p.recurrence, p.terms, factors + first * p.gates_row, own)
+                sum_up(p, first_panel, last_panel, summed, p.entry_blocks, p.recurrence, p.terms, factors + first * p.gates_row, scratch)
             if commit(sync, threads, stage, tile):
                 first_block = first_panel * p.panel
                 for block in range(first_block, min(last_panel * p.panel, p.entry_blocks)):
-                    sums = own + (block - first_block) // p.panel * summed * width + block % p.panel * size
+                    sums = scratch + (block - first_block) // p.panel * summed * width + block % p.panel * size
                     of_row = _vectors_of(p, block // p.panel, p.entry_blocks) * size
                     carry = p.carry + (block * p.batch + first) * size
                     for row in range(first, first + summed):
@@ -567,7 +567,7 @@ def _second_stage(unit: Any, clear: Any, isa: Isa) -> Any:
         p: GradientParameters, thread: Any, threads: Any, sync: Any, stage: Any, step: Any, matrix: Any, terms: Any, offset: Any
     ) -> None:
         time, active, gates = _rows_of(p, step)
-        own, of_row = p.own + thread * p.own_size, p.hidden * FLOAT_BYTES
+        scratch, of_row = p.own + thread * p.own_size, p.hidden * FLOAT_BYTES
         operand = p.operand + (gates - p.gates) // p.gates_row * of_row
         panels, width = (p.blocks + p.panel - 1) // p.panel, p.panel * size
         tiles = count_tiles(p, panels)
@@ -575,11 +575,11 @@ def _second_stage(unit: Any, clear: Any, isa: Isa) -> Any:
         while tile >= 0:
             first_panel, last_panel, first, last = tile_bounds(p, panels, tile)
             rows = max(0, min(last, active) - first)
-            sum_up(p, first_panel, last_panel, rows, p.blocks, matrix, terms, gates + offset + first * p.gates_row, own)
+            sum_up(p, first_panel, last_panel, rows, p.blocks, matrix, terms, gates + offset + first * p.gates_row, scratch)
             if commit(sync, threads, stage, tile):
                 first_block = first_panel * p.panel
                 for block in range(first_block, min(last_panel * p.panel, p.blocks)):
-                    sums = own + (block - first_block) // p.panel * rows * width + block % p.panel * size
+                    sums = scratch + (block - first_block) // p.panel * rows * width + block % p.panel * size
                     of_sums = _vectors_of(p, block // p.panel, p.blocks) * size
                     for row in range(first, first + rows):
                         if skip_of(p, time, integer_at(p.order + 8 * row)) != 0:

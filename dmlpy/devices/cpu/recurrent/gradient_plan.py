@@ -156,11 +156,11 @@ class GradientPlan(PlanWithoutConstants):
         """The compiled functions of a direction's time loop, by the names of its parameters."""
         cell, isa, names = self._cell, self._isa, names_of(self._desc.activations_of(direction))
         products = {"product": PRODUCT.address(self._panel, False, isa), "narrow_product": PRODUCT.address(1, False, isa)}
-        found = products | {"acquire": ACQUIRE.address()}
+        addresses = products | {"acquire": ACQUIRE.address()}
         if cell.projection:
-            return found | {"step_stage": PROJECTION_STEP.address(isa), "second_stage": PROJECTED_STEP.address(names, isa)}
-        found["step_stage"] = GRADIENT_STEP.address(cell.kind, cell.resets_first, names, isa)
-        return found | ({"second_stage": RESET_STEP.address(names, isa)} if cell.resets_first else {})
+            return addresses | {"step_stage": PROJECTION_STEP.address(isa), "second_stage": PROJECTED_STEP.address(names, isa)}
+        addresses["step_stage"] = GRADIENT_STEP.address(cell.kind, cell.resets_first, names, isa)
+        return addresses | ({"second_stage": RESET_STEP.address(names, isa)} if cell.resets_first else {})
 
     def describe(self) -> str:
         sizes = self._sizes
@@ -222,9 +222,9 @@ class GradientPlan(PlanWithoutConstants):
         count = self._sizes.num_directions
         if not self._concurrent:
             return [self._scratch.arrays_at(temporary)] * count
-        found = [self._scratch.arrays_at(temporary + direction * self._scratch.size) for direction in range(count)]
-        shared = {name: array for name, array in found[0].items() if name in ("products", "all_input_gradients")}
-        return [scratch | shared for scratch in found]
+        scratches = [self._scratch.arrays_at(temporary + direction * self._scratch.size) for direction in range(count)]
+        shared = {name: array for name, array in scratches[0].items() if name in ("products", "all_input_gradients")}
+        return [scratch | shared for scratch in scratches]
 
     def _scratch_arrays(self) -> list[tuple[str, Sequence[int], np.dtype[Any]]]:
         sizes, lanes, blocks, cell = self._sizes, self._isa.lanes, self._blocks, self._cell
@@ -337,11 +337,11 @@ class GradientPlan(PlanWithoutConstants):
         """
         lanes, (count, rows, width) = self._isa.lanes, target.shape
         whole = -(-matrix.shape[1] // lanes) * lanes // width
-        found = [(target[:whole, terms], matrix[:, : whole * width])] if whole else []
+        panels = [(target[:whole, terms], matrix[:, : whole * width])] if whole else []
         if whole < count:
             narrow = target[whole].reshape(-1)[: rows * lanes].reshape(1, rows, lanes)
-            found.append((narrow[:, terms], matrix[:, whole * width :]))
-        return found
+            panels.append((narrow[:, terms], matrix[:, whole * width :]))
+        return panels
 
     def _states(self, direction: int, arrays: Arrays, scratch: Arrays, rows: ActiveRows) -> tuple[HostCall, HostCall]:
         """The gradients of the final states and dropout's multipliers, before the time loop, and those of the initial states, after it."""

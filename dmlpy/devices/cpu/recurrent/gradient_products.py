@@ -340,7 +340,7 @@ class RowProducts:
         """
         output, saved = self._arrays["input_gradient_tensor"][0, block.start : block.stop], self._scratch.get("all_input_gradients")
         staged, active = self._scratch.get("input_gradient"), self._active
-        found = in_place(output, active, gathers) if staged is None else Rows(staged)
+        gradient_rows = in_place(output, active, gathers) if staged is None else Rows(staged)
         if staged is None and active.rows is not None and not adds:
             clear = active.clearing(output, block.start)
             gathers.append(lambda taken, begin: clear())
@@ -349,7 +349,14 @@ class RowProducts:
             of_gates, weights, more = gates[:, part.columns], self._weights[part.rows], bool(products) or (adds and staged is None)
             multipliers = self._multipliers("input_dropout", part.first)
             product = BlockedProduct(
-                of_gates, weights, found.matrix, room, threads, multipliers=multipliers, adds=more, output_rows=found.addresses
+                of_gates,
+                weights,
+                gradient_rows.matrix,
+                room,
+                threads,
+                multipliers=multipliers,
+                adds=more,
+                output_rows=gradient_rows.addresses,
             )
             products.append(product)
         if staged is None:

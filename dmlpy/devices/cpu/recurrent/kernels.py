@@ -241,12 +241,12 @@ def _over_samples(gates: int, part: int, unit: Any, pass_by: Any, isa: Isa) -> A
         product, blocks, matrix, start, start_block, start_row = given
         terms, factors_at, factors_row, factors_gate = factors
         active = integer_at(p.bases + 8 * time + 8) - integer_at(p.bases + 8 * time)
-        own, block_size, parts_block = p.own + thread * p.own_size, terms * row_size, p.chunk * p.batch * part
+        scratch, block_size, parts_block = p.own + thread * p.own_size, terms * row_size, p.chunk * p.batch * part
         tiles = count_tiles(p, blocks)
         tile = acquire(p, sync, thread, threads, stage, tiles, NOTHING)
         while tile >= 0:
             first_block, last_block, first_row, last_row = tile_bounds(p, blocks, tile)
-            rows, sums = max(0, min(last_row, active) - first_row), own
+            rows, sums = max(0, min(last_row, active) - first_row), scratch
             for turn in range(first_block, last_block):
                 block = turn if stage & 1 != 0 else first_block + last_block - 1 - turn
                 of_block, of_rows = matrix + block * block_size, factors_at + first_row * factors_row
@@ -255,7 +255,7 @@ def _over_samples(gates: int, part: int, unit: Any, pass_by: Any, isa: Isa) -> A
                 call_gate_products(product, given_rows)
                 sums += rows * row_size
             if commit(sync, threads, stage, tile):
-                sums = own
+                sums = scratch
                 for turn in range(first_block, last_block):
                     block = turn if stage & 1 != 0 else first_block + last_block - 1 - turn
                     for row in range(first_row, last_row):

@@ -116,12 +116,12 @@ class Constants(PlanPart):
 
     def arrays(self) -> list[tuple[str, Sequence[int], np.dtype[Any]]]:
         """Name, sizes and type of each array."""
-        found: list[tuple[str, Sequence[int], np.dtype[Any]]] = []
+        arrays: list[tuple[str, Sequence[int], np.dtype[Any]]] = []
         for name, (units, terms, gates) in self._forms.items():
             blocks, fused = -(-units // self._isa.lanes), self.fused_gates.get(name, gates)
             sizes = (self._sizes.num_directions, blocks, gates // fused, terms, fused, self._isa.lanes)
-            found.append((name, sizes, np.dtype(np.float32)))
-        return found
+            arrays.append((name, sizes, np.dtype(np.float32)))
+        return arrays
 
     def bound(self, arrays: Arrays, packed: Arrays) -> tuple[HostCall, list[Task]]:
         """Binds the packing of the tensors of `arrays`: NumPy's copies, and compiled work if there is some, in any order."""
@@ -139,20 +139,20 @@ class Constants(PlanPart):
     def _units_terms_and_gates(self) -> dict[str, tuple[int, int, int]]:
         sizes, cell = self._sizes, self._cell
         hidden = sizes.hidden_size
-        found = {
+        shapes = {
             "weights": (hidden, sizes.input_size, sizes.gates),
             "recurrence": (hidden, sizes.state_size, sizes.gates - cell.resets_first),
             "bias": (hidden, 1, sizes.gates),
         }
         if cell.resets_first:
-            found["candidate"] = (hidden, hidden, 1)
+            shapes["candidate"] = (hidden, hidden, 1)
         if cell.projection:
-            found["projection"] = (sizes.state_size, hidden, 1)
+            shapes["projection"] = (sizes.state_size, hidden, 1)
         if cell.resets_last:
-            found["hidden_bias"] = (hidden, 1, sizes.gates)
+            shapes["hidden_bias"] = (hidden, 1, sizes.gates)
         if cell.peephole:
-            found["peephole"] = (hidden, 1, 3)
-        return found
+            shapes["peephole"] = (hidden, 1, 3)
+        return shapes
 
     def _packing(self, arrays: Arrays, packed: Arrays) -> tuple[list[PackedMatrix], list[Copy], list[tuple[Array, Array, Array]]]:
         """The compiled packing, the copies, and the sums of biases, which arrange constants [D, gates, units, terms] in blocks of units."""
@@ -188,28 +188,28 @@ class Constants(PlanPart):
                     matrices.append(PackedMatrix(of_part, packed[name][d, :, part]))
         if "bias_tensor" in arrays:
             bias = arrays["bias_tensor"][0, 0].reshape(sizes.num_directions, 2, sizes.gates, sizes.hidden_size, 1)
-            own = sizes.gates - cell.resets_last  # gates whose two biases are one sum
-            sums.extend((a, b, c) for a, b, c in self._pieces("bias", packed, slice(own), bias[:, 0, :own], bias[:, 1, :own]))
+            joined = sizes.gates - cell.resets_last  # gates whose two biases are one sum
+            sums.extend((a, b, c) for a, b, c in self._pieces("bias", packed, slice(joined), bias[:, 0, :joined], bias[:, 1, :joined]))
             if cell.resets_last:
-                put("bias", bias[:, 0, own:], slice(own, None))
-                put("hidden_bias", bias[:, 1, own:], slice(own, None))
+                put("bias", bias[:, 0, joined:], slice(joined, None))
+                put("hidden_bias", bias[:, 1, joined:], slice(joined, None))
         if cell.peephole:
             put("peephole", arrays["peephole_tensor"][0, 0].reshape(sizes.num_directions, 3, sizes.hidden_size, 1))
         return matrices, copies, sums
 
     def _pieces(self, name: str, packed: Arrays, gates: slice, *sources: Array) -> list[tuple[Array, ...]]:
         """Yields equal parts of a packed array's gates and of [D, gates, units, terms] sources: whole blocks, then the remaining units."""
-        found: list[tuple[Array, ...]] = []
+        pieces: list[tuple[Array, ...]] = []
         for part in range(packed[name].shape[2]):
             target = packed[name][:, :, part].transpose(0, 3, 1, 4, 2)[:, gates]  # [D, fused, blocks, lanes, terms]
             _, fused, _, lanes, _ = target.shape
             of_part = [source[:, part * fused : (part + 1) * fused] for source in sources]
             whole, left = divmod(sources[0].shape[2], lanes)
             full = [source[:, :, : whole * lanes].reshape(*source.shape[:2], whole, lanes, source.shape[3]) for source in of_part]
-            found.append((target[:, :, :whole], *full))
+            pieces.append((target[:, :, :whole], *full))
             if left:
-                found.append((target[:, :, whole, :left], *(source[:, :, whole * lanes :] for source in of_part)))
-        return found
+                pieces.append((target[:, :, whole, :left], *(source[:, :, whole * lanes :] for source in of_part)))
+        return pieces
 
 
 _INDEX = np.dtype(np.int64)
@@ -334,9 +334,9 @@ def in_place(rows: Array, active: ActiveRows, gathers: list[RowGather]) -> Rows:
     locate, start, target = ADDRESSES(), rows.ctypes.data, addresses.ctypes.data
 
     def find(taken: Array | None, begin: int) -> None:
-        found = addresses if taken is None else addresses[: len(taken)]
-        locate(0 if taken is None else taken.ctypes.data, len(found), batch, start, step, sample, target)
-        active.fill_idle(found, begin, instead.ctypes.data)
+        located = addresses if taken is None else addresses[: len(taken)]
+        locate(0 if taken is None else taken.ctypes.data, len(located), batch, start, step, sample, target)
+        active.fill_idle(located, begin, instead.ctypes.data)
 
     gathers.append(find)
     return Rows(rows[0], addresses)
@@ -357,9 +357,9 @@ def copied(rows: Array, target: Array, active: ActiveRows, gathers: list[RowGath
         if taken is None:
             target[: len(rows) * batch].reshape(rows.shape)[...] = rows
         else:
-            found = target[: len(taken)]
-            found[...] = rows[taken // batch, taken % batch]
-            active.fill_idle(found, begin, 0.0)  # the input of a skipped step may be NaN
+            gathered = target[: len(taken)]
+            gathered[...] = rows[taken // batch, taken % batch]
+            active.fill_idle(gathered, begin, 0.0)  # the input of a skipped step may be NaN
 
     gathers.append(gather)
     return Rows(target)

@@ -55,16 +55,16 @@ def names_of(activations: tuple[ActivationDesc, ...]) -> tuple[str, ...]:
 
 def constants_of(activations: tuple[ActivationDesc, ...]) -> np.ndarray[Any, np.dtype[np.float32]]:
     """The constants of a time loop's activations, its parameter `functions`: for each role the activation's number and two constants."""
-    found = np.zeros((CONSTANTS // OF_A_ROLE, OF_A_ROLE), np.float32)
+    constants = np.zeros((CONSTANTS // OF_A_ROLE, OF_A_ROLE), np.float32)
     for role, activation in enumerate(activations):
         number, names = _OTHERS.get(type(activation), (0, ()))
         if isinstance(activation, descs.ActivationHardSigmoidDesc):
             names = ("alpha", "beta")
-        found[role, 0] = number
+        constants[role, 0] = number
         if names:
             with np.errstate(over="ignore"):
-                found[role, 1 : 1 + len(names)] = [getattr(activation, name) for name in names]
-    return found.reshape(-1)
+                constants[role, 1 : 1 + len(names)] = [getattr(activation, name) for name in names]
+    return constants.reshape(-1)
 
 
 REPEATS, BLANK = 1, 2

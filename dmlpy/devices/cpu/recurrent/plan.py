@@ -164,8 +164,8 @@ class RecurrentPlan(Plan):
             persistent, temporary = temporary, temporary + self.persistent_size
         packed, directions = self._packed.arrays_at(persistent), list[Direction]()
         for direction in range(self._sizes.num_directions):
-            own = temporary + (direction * self._scratch.size if self._concurrent else 0)
-            directions.append(self._direction(direction, arrays, packed, self._scratch.arrays_at(own)))
+            scratch = temporary + (direction * self._scratch.size if self._concurrent else 0)
+            directions.append(self._direction(direction, arrays, packed, self._scratch.arrays_at(scratch)))
         if self._concurrent:
             work += schedule_concurrently(TIME_LOOP.address(), directions, packing)
         else:
@@ -192,16 +192,16 @@ class RecurrentPlan(Plan):
         gates = self._sizes.gates
         fused = self._constants.fused_gates
         products = {"input": (gates, fused["weights"]), "step": (gates - cell.resets_first, fused["recurrence"])}
-        found = {
+        addresses = {
             "acquire": ACQUIRE.address(),
             "input_stage": INPUT_PRODUCTS.address(gates, self._read, isa),
             "step_stage": STEP.address(cell.kind, cell.resets_first, names, self._written, isa),
         }
         if has_second_stage(cell):
-            own = self._written, isa
-            found["second_stage"] = CANDIDATE.address(names, *own) if cell.resets_first else PROJECTION.address(*own)
+            choice = self._written, isa
+            addresses["second_stage"] = CANDIDATE.address(names, *choice) if cell.resets_first else PROJECTION.address(*choice)
             products["second"] = (1, 1)
-        return found | {f"{name}_product": GATE_PRODUCTS.address(*choices, isa) for name, choices in products.items()}
+        return addresses | {f"{name}_product": GATE_PRODUCTS.address(*choices, isa) for name, choices in products.items()}
 
     def _scratch_arrays(self) -> list[tuple[str, Sequence[int], np.dtype[Any]]]:
         sizes, lanes, cell = self._sizes, self._isa.lanes, self._cell
@@ -316,16 +316,16 @@ class RecurrentPlan(Plan):
 
     def _dropout(self, direction: int, arrays: Arrays, scratch: Arrays) -> list[Copy]:
         """The copies that arrange the multipliers of x and h by sample."""
-        sizes, found = self._sizes, list[Copy]()
+        sizes, copies = self._sizes, list[Copy]()
         if "input_dropout_tensor" in arrays:
             multipliers = arrays["input_dropout_tensor"][direction].swapaxes(0, 1)
-            found.append((scratch["input_dropout"][..., : sizes.input_size], multipliers))
+            copies.append((scratch["input_dropout"][..., : sizes.input_size], multipliers))
         if "state_dropout_tensor" in arrays:
             multipliers = arrays["state_dropout_tensor"][direction].swapaxes(0, 1)
-            found.append((scratch["state_dropout"][..., : sizes.state_size], multipliers[:, : self._state_gates]))
+            copies.append((scratch["state_dropout"][..., : sizes.state_size], multipliers[:, : self._state_gates]))
             if self._cell.resets_first:
-                found.append((scratch["candidate_dropout"][..., : sizes.hidden_size], multipliers[:, -1]))
-        return found
+                copies.append((scratch["candidate_dropout"][..., : sizes.hidden_size], multipliers[:, -1]))
+        return copies
 
     def _parameters(
         self, direction: int, backward: bool, packed: Arrays, scratch: Arrays, rows: ActiveRows, reserve: ReserveRows | None

@@ -43,9 +43,9 @@ def build_index_reduction(stored: Storage, isa: Isa) -> TaskBody:
 
     @jit
     def index_in_vector(p: IndexReductionParameters, row: Any) -> Any:
-        found = multiply(all_of(p.sign), load(row, p.entries))
-        best = running_maximum(all_of(_LOWEST), select_first(p.entries, found, all_of(_LOWEST)))
-        equal = equal_lanes(found, all_of(largest_of(best)), p.entries)
+        values = multiply(all_of(p.sign), load(row, p.entries))
+        best = running_maximum(all_of(_LOWEST), select_first(p.entries, values, all_of(_LOWEST)))
+        equal = equal_lanes(values, all_of(largest_of(best)), p.entries)
         if equal == 0:
             return p.entries - 1 if p.backward != 0 else 0
         return _first_of(p, equal)
@@ -55,8 +55,8 @@ def build_index_reduction(stored: Storage, isa: Isa) -> TaskBody:
         sign, lowest = all_of(p.sign), all_of(_LOWEST)
         best = lowest
         for at in range(0, p.entries, lanes):
-            found = multiply(sign, load(row + at * size, p.entries - at))
-            best = running_maximum(best, select_first(p.entries - at, found, lowest))  # a NaN is not above it
+            values = multiply(sign, load(row + at * size, p.entries - at))
+            best = running_maximum(best, select_first(p.entries - at, values, lowest))  # a NaN is not above it
         largest, vectors = all_of(largest_of(best)), (p.entries + lanes - 1) // lanes
         for vector in range(vectors):
             at = (vectors - 1 - vector if p.backward != 0 else vector) * lanes
@@ -78,7 +78,7 @@ def _for_each_row(index_in_vector: Any, index_of: Any, lanes: int) -> TaskBody:
     """Writes the index that `index_in_vector(p, row)` finds in each row of at most `lanes` elements, and `index_of` in longer ones."""
 
     @jit
-    def run(p: IndexReductionParameters, first: Any, last: Any, own: Any) -> None:
+    def run(p: IndexReductionParameters, first: Any, last: Any, scratch: Any) -> None:
         outer, inner = first // p.row_size, first % p.row_size
         for _ in range(first, last):
             row, target = p.x + outer * p.x_row + inner * p.x_row1, p.y + outer * p.y_row + inner * p.y_row1
@@ -128,10 +128,10 @@ def build_integer_index(function: str, kind: str, isa: Isa) -> TaskBody:
             best = of_some(row + whole * width, p.entries - whole, best)
         vectors = (p.entries - first + lanes - 1) // lanes
         if p.backward != 0:
-            found = search_vectors(p, row, first, vectors, best)
-            return search_turns(p, row, 0, turns, best) if found < 0 else found
-        found = search_turns(p, row, 0, turns, best)
-        return search_vectors(p, row, first, vectors, best) if found < 0 else found
+            index = search_vectors(p, row, first, vectors, best)
+            return search_turns(p, row, 0, turns, best) if index < 0 else index
+        index = search_turns(p, row, 0, turns, best)
+        return search_vectors(p, row, first, vectors, best) if index < 0 else index
 
     @jit
     def index_of(p: IndexReductionParameters, row: Any) -> Any:
@@ -151,14 +151,14 @@ def _search(equal_to: Any, lanes: int, width: int) -> Any:
 
     @jit
     def search(p: IndexReductionParameters, row: Any, first: Any, count: Any, value: Any) -> Any:
-        found = -1
+        index = -1
         for number in range(count):
             at = first + (count - 1 - number if p.backward != 0 else number) * lanes
             equal = equal_to(row + at * width, p.entries - at, value)
             if equal != 0:
-                found = at + _first_of(p, equal)
+                index = at + _first_of(p, equal)
                 break
-        return found
+        return index
 
     return search
 
@@ -175,9 +175,9 @@ def _equal_to(fold: Fold, lanes: int, *, masks: bool = True) -> Any:
             address, count, value = arguments
             mask, none = lanes_below(builder, count, lanes), fold.all_of(lanes)
             pointer = builder.inttoptr(address, none.type.as_pointer())
-            found = masked_load(builder, pointer, fold.width, mask, none) if masks else builder.load(pointer, align=fold.width)
+            values = masked_load(builder, pointer, fold.width, mask, none) if masks else builder.load(pointer, align=fold.width)
             wanted = value if fold.integer == ADDRESS else builder.trunc(value, fold.integer)
-            equal = builder.icmp_signed("==", found, repeated(builder, wanted, lanes))
+            equal = builder.icmp_signed("==", values, repeated(builder, wanted, lanes))
             bits = builder.bitcast(builder.and_(mask, equal) if masks else equal, ir.IntType(lanes))
             return bits if bits.type == ADDRESS else builder.zext(bits, ADDRESS)
 
@@ -238,13 +238,13 @@ def build_index_columns(stored: Storage, isa: Isa) -> TaskBody:
         e, f, g, h = numbers_of(start(p)), numbers_of(start(p)), numbers_of(start(p)), numbers_of(start(p))
         for number in range(p.entries):
             entry = p.entries - 1 - number if p.backward != 0 else number
-            at, own = x + entry * p.x_entry, numbers_of(entry)
+            at, index = x + entry * p.x_entry, numbers_of(entry)
             first, second = multiply(sign, read(at, lanes)), multiply(sign, read(at + vector, lanes))
-            e, a = better(first, a, own, e), better(first, a, first, a)
-            f, b = better(second, b, own, f), better(second, b, second, b)
+            e, a = better(first, a, index, e), better(first, a, first, a)
+            f, b = better(second, b, index, f), better(second, b, second, b)
             first, second = multiply(sign, read(at + 2 * vector, lanes)), multiply(sign, read(at + 3 * vector, lanes))
-            g, c = better(first, c, own, g), better(first, c, first, c)
-            h, d = better(second, d, own, h), better(second, d, second, d)
+            g, c = better(first, c, index, g), better(first, c, first, c)
+            h, d = better(second, d, index, h), better(second, d, second, d)
         step = lanes * p.y_width
         write(y, e, lanes, p.y_width)
         write(y + step, f, lanes, p.y_width)
@@ -252,7 +252,7 @@ def build_index_columns(stored: Storage, isa: Isa) -> TaskBody:
         write(y + 3 * step, h, lanes, p.y_width)
 
     @jit
-    def run(p: IndexReductionParameters, first: Any, last: Any, own: Any) -> None:
+    def run(p: IndexReductionParameters, first: Any, last: Any, scratch: Any) -> None:
         for number in range(first, last):
             group, column = number // p.columns, number % p.columns * vectors
             outer, inner = group // p.row_size, group % p.row_size
@@ -307,12 +307,12 @@ def _index_writer(isa: Isa) -> Any:
     def write(address: Any, numbers: Any, count: Any, width: Any) -> Any:
         def generate(builder: Any, arguments: Any) -> None:
             address, numbers, count, width = arguments
-            found, mask = builder.bitcast(numbers, words), lanes_below(builder, count, lanes)
+            indices, mask = builder.bitcast(numbers, words), lanes_below(builder, count, lanes)
             with builder.if_else(builder.icmp_signed("==", width, ADDRESS(_EIGHT))) as (is_wide, is_narrow):
                 with is_wide:
-                    masked_store(builder, builder.zext(found, longs), builder.inttoptr(address, longs.as_pointer()), _EIGHT, mask)
+                    masked_store(builder, builder.zext(indices, longs), builder.inttoptr(address, longs.as_pointer()), _EIGHT, mask)
                 with is_narrow:
-                    masked_store(builder, found, builder.inttoptr(address, words.as_pointer()), _EIGHT // 2, mask)
+                    masked_store(builder, indices, builder.inttoptr(address, words.as_pointer()), _EIGHT // 2, mask)
 
         return types.void(types.int64, kind, types.int64, types.int64), generate
 

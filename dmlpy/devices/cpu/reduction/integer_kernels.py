@@ -144,8 +144,8 @@ def _through_long(fold: Fold, generate: Callable[[Any, list[Any], Any], Any]) ->
     def through(builder: Any, arguments: Any) -> Any:
         *others, start = arguments
         narrows = fold.integer.width < ADDRESS.width
-        found = generate(builder, others, builder.trunc(start, fold.integer) if narrows else start)
-        return builder.sext(found, ADDRESS) if narrows else found
+        result = generate(builder, others, builder.trunc(start, fold.integer) if narrows else start)
+        return builder.sext(result, ADDRESS) if narrows else result
 
     return through
 
@@ -157,8 +157,8 @@ def of_some_lanes(fold: Fold, lanes: int) -> Any:
         address, count = others
         none = fold.all_of(lanes)
         pointer = builder.inttoptr(address, none.type.as_pointer())
-        found = masked_load(builder, pointer, fold.width, lanes_below(builder, count, lanes), none)
-        return fold.combined(builder, start, fold.of_lanes(builder, found))
+        values = masked_load(builder, pointer, fold.width, lanes_below(builder, count, lanes), none)
+        return fold.combined(builder, start, fold.of_lanes(builder, values))
 
     @intrinsic
     def of_some(address: Any, count: Any, start: Any) -> Any:

@@ -87,8 +87,8 @@ def _in_place(unit: Any) -> Any:
 
 def _through_floats(unit: Any, layout: Layout, stored: Storage, isa: Isa) -> Any:
     """Runs a unit on elements of 2 bytes: on a copy of its entries in FLOAT32, in scratch, from where the results are rounded once."""
-    own, floats, lanes = load_store_of(stored, isa), load_store_of("float32", isa), isa.lanes
-    read, write, size, load, store = own.load, own.store, own.size, floats.load, floats.store
+    stored_elements, floats, lanes = load_store_of(stored, isa), load_store_of("float32", isa), isa.lanes
+    read, write, size, load, store = stored_elements.load, stored_elements.store, stored_elements.size, floats.load, floats.store
     vector = lanes * FLOAT_BYTES
 
     @jit
@@ -420,8 +420,8 @@ def _first_winner(isa: Isa) -> Any:
             x, limit = arguments
             wins = builder.or_(builder.fcmp_ordered("==", x, limit), builder.fcmp_unordered("uno", x, x))
             function = declared(builder.module, ir.FunctionType(bits, [bits, ir.IntType(1)]), f"llvm.cttz.i{isa.lanes}")
-            found = builder.call(function, [builder.bitcast(wins, bits), ir.IntType(1)(0)])
-            return builder.zext(found, ADDRESS)
+            number = builder.call(function, [builder.bitcast(wins, bits), ir.IntType(1)(0)])
+            return builder.zext(number, ADDRESS)
 
         return types.int64(kind, kind), generate
 

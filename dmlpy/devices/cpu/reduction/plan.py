@@ -453,9 +453,9 @@ class IndexReductionPlan(PlanWithoutConstants):
     def __init__(self, desc: IndexReductionDesc, axes: tuple[Axis, Axis, Axis, Axis], sign: int) -> None:
         assert desc.output_tensor is not None  # guaranteed by the check
         outer, group, entry, inner = axes
-        width, own = desc.output_tensor.data_type.numpy.itemsize, desc.input_tensor.data_type
-        self._stored = storage_of(own) if have_one_storage({own}) else None
-        self._of_integers = "max" if sign > 0 else "min", own.numpy.name
+        width, data_type = desc.output_tensor.data_type.numpy.itemsize, desc.input_tensor.data_type
+        self._stored = storage_of(data_type) if have_one_storage({data_type}) else None
+        self._of_integers = "max" if sign > 0 else "min", data_type.numpy.name
         size = desc.input_tensor.data_type.numpy.itemsize
         self._groups, self._entries, self._has_columns = outer.size * group.size * inner.size, entry.size, inner.size > 1
         columns = -(-inner.size // (REDUCED_VECTORS * host_isa().lanes))

@@ -62,7 +62,7 @@ def _in_place(layout: Layout, kind: Any, isa: Isa, *, multiplies: bool = False) 
     width, (of_one, of_vector, of_vectors) = _width_of(kind), (_running(kind, multiplies, count) for count in (1, lanes, wide))
 
     @jit
-    def run_units(p: GroupParameters, first: Any, last: Any, own: Any) -> None:
+    def run_units(p: GroupParameters, first: Any, last: Any, scratch: Any) -> None:
         # Read once: LLVM cannot know that the stores below do not write the parameters.
         count, exclusive, x_step, y_step = p.entry_size, p.exclusive, width if is_row else p.x_entry, width if is_row else p.y_entry
         x_first, y_first = 0, 0
