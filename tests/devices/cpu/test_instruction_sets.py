@@ -16,6 +16,7 @@ pytest.importorskip("llvmlite", reason="llvmlite is not installed (the extra 'cp
 
 import dmlpy as dml
 from dmlpy import compiler
+from dmlpy.cli.warmup import _compiled
 from dmlpy.cli.warmup_work import WORK
 from dmlpy.devices.cpu import isa, jit, llvm, load_store, thread_pool_kernels
 from dmlpy.devices.cpu.llvm import MAX_ISA, max_isa, within_max_isa
@@ -189,7 +190,7 @@ def test_kernels_for_arm(name: str, on_arm: Kernels) -> None:
     """Machine code is made of all, without an instruction of x86-64."""
     for dtype in ("FLOAT32", "FLOAT16"):
         for _, desc in WORK[name](dtype, True):
-            dml.compile(desc, "cpu")
+            _compiled(desc, dml.device("cpu"))
     assert on_arm
     for kernel, choices in on_arm:
         kernel._compiled(choices)
