@@ -163,8 +163,8 @@ def _trace(
             if isinstance(array := given.get(name), np.ndarray) and array.shape == desc.sizes and array.dtype == desc.data_type.numpy:
                 kept.append(compiled.device.upload(binding.stage(desc, array), stream))
                 given[name] = Buffer(kept[-1].pointer, kept[-1].size)
-    found = compiled.trace(given, stream=stream)
-    return compiled.device.name, {name: compiled.device.to_host(array, stream) for name, array in found.items()}
+    traced = compiled.trace(given, stream=stream)
+    return compiled.device.name, {name: compiled.device.to_host(array, stream) for name, array in traced.items()}
 
 
 class GraphDefinition:
@@ -200,9 +200,9 @@ class GraphDefinition:
         node = self.ir.constant(source)
         if node is None:
             return _Read.of(place, source, held[source].memory, reader)
-        own = (index, -1 - len(self._constants))  # no output of a node has a number below 0
-        self._constants[own] = _view(np.frombuffer(node.data, np.uint8), reader)
-        return _Read(place, own, reader, reader, is_plain=True)
+        key = (index, -1 - len(self._constants))  # no output of a node has a number below 0
+        self._constants[key] = _view(np.frombuffer(node.data, np.uint8), reader)
+        return _Read(place, key, reader, reader, is_plain=True)
 
     def __call__(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
         """The outputs of the graph by name, of arrays of all inputs, owned ones too."""
@@ -212,12 +212,12 @@ class GraphDefinition:
     def values(self, inputs: Mapping[str, Array]) -> dict[Source, Array]:
         """The result of each node."""
         held = self._constants | {source: inputs[name] for name, source in self._inputs.items()}
-        found: dict[Source, Array] = {}
+        computed: dict[Source, Array] = {}
         for definition, reads, made in self._steps:
             results = definition.of_arrays({read.place: read.array(held[read.source]) for read in reads})
             for source, name, at in made:
-                held[source] = found[source] = np.asarray(results[name] if at is None else results[name][at])
-        return found
+                held[source] = computed[source] = np.asarray(results[name] if at is None else results[name][at])
+        return computed
 
 
 class _Read(NamedTuple):

@@ -252,10 +252,10 @@ def _program_by_template(
         for operator in program.operators:
             _log_plan(operator)
         return program
-    found: _Operators | None = copy.derive(("operators", *key), symbolic, parts.operators_of, kinds, is_right=_are_right)
-    if found is None:
+    derived: _Operators | None = copy.derive(("operators", *key), symbolic, parts.operators_of, kinds, is_right=_are_right)
+    if derived is None:
         return None
-    buffers, planned = found
+    buffers, planned = derived
     operators = {index: planned.get(index) or compile_node(buffers.desc(index)) for index in buffers.order}
     program = loaded_program(buffers, compile_node, operators, copy.noted(("order", *key)))
     copy.note(("order", *key), program)
@@ -352,10 +352,10 @@ _Operators: TypeAlias = "tuple[BufferAssignment, dict[int, CompiledOperator]]"
 """The places of a graph's values, and the operators of some nodes."""
 
 
-def _are_right(found: _Operators, expected: _Operators) -> bool:
+def _are_right(derived: _Operators, expected: _Operators) -> bool:
     from dmlpy.description.sized_copies import is_alike
 
-    return is_alike(found[0], expected[0]) and all(is_alike(operator, expected[1][index]) for index, operator in found[1].items())
+    return is_alike(derived[0], expected[0]) and all(is_alike(operator, expected[1][index]) for index, operator in derived[1].items())
 
 
 # pickles

@@ -91,14 +91,14 @@ def view(array: Any) -> ArrayView:
         return _host_view(array, array)
     try:
         refuse_mask(array)
-        found = _foreign_view(array)
+        viewed = _foreign_view(array)
     except TypeError:
         raise
     except Exception as error:  # the protocols are other libraries' code: whatever they raise, the array cannot be used
         raise TypeError(f"its memory cannot be shared: {type(error).__name__}: {error}") from error
-    if found is None:
+    if viewed is None:
         raise TypeError("only NumPy's and CuPy's arrays, and what has __dlpack__ or __cuda_array_interface__, can be read in place")
-    return found
+    return viewed
 
 
 def refuse_mask(array: Any) -> None:
@@ -167,9 +167,9 @@ def dlpack_device(array: Any) -> tuple[int, int] | None:
 
 
 def _foreign_view(array: Any) -> ArrayView | None:
-    if (own := resolved(array)) is not array:
-        found = _foreign_view(own)
-        return None if found is None else found._replace(read_only=True)
+    if (resolved_array := resolved(array)) is not array:
+        viewed = _foreign_view(resolved_array)
+        return None if viewed is None else viewed._replace(read_only=True)
     interface = getattr(array, "__cuda_array_interface__", None)
     if interface is not None:
         return _cuda_view(array, interface)

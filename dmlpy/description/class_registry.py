@@ -65,9 +65,9 @@ class ClassRegistry(Generic[T]):
 
     def find(self, kind: type[OperatorDesc]) -> T | None:
         """Finds the object attached to a class, or to the nearest class in its `__mro__`; None if there is none."""
-        own = self._attached_to(kind)
-        if own is not None:
-            return cast("T", own[0])  # no class is nearer
+        attached = self._attached_to(kind)
+        if attached is not None:
+            return cast("T", attached[0])  # no class is nearer
         nearest = self._by_kind
         if kind not in nearest:
             for base in kind.__mro__:

@@ -122,10 +122,10 @@ def entries(value: Iterable[Any], read: Reader = lambda item: item) -> tuple[Any
     """
     if isinstance(value, set | frozenset):
         raise ValueError("a sequence, which has an order: in brackets")
-    found = tuple(map(read, islice(value, MAX_ENTRIES + 1)))
-    if len(found) > MAX_ENTRIES:
+    items = tuple(map(read, islice(value, MAX_ENTRIES + 1)))
+    if len(items) > MAX_ENTRIES:
         raise ValueError(f"at most {MAX_ENTRIES} of them")
-    return found
+    return items
 
 
 def _as_uints(value: Any) -> tuple[int, ...]:

@@ -86,10 +86,10 @@ class OperatorDesc(Struct):
 
     @classmethod
     def _member(cls, name: str, text: str) -> MemberInfo:
-        found, annotation = super()._member(name, text), cls.model_fields[name].annotation
+        info, annotation = super()._member(name, text), cls.model_fields[name].annotation
         field = next((field for field in cls.tensor_fields() if field.name == name), None)
         if field is not None:
-            return found._replace(
+            return info._replace(
                 kind="output" if field.marker.output else "input",
                 required=not field.optional,
                 form=show(field.marker.terms) + (" each" if field.listed else ""),
@@ -98,8 +98,8 @@ class OperatorDesc(Struct):
                 support=tuple(cls._types_of(field)),
             )
         limits = next(item.limits.text() for item in cls.attribute_fields() if item.name == name)
-        form = cls._attribute_form(name) or found.form
-        return found._replace(required=type(None) not in get_args(annotation), form=form, limits=limits)
+        form = cls._attribute_form(name) or info.form
+        return info._replace(required=type(None) not in get_args(annotation), form=form, limits=limits)
 
     @classmethod
     def _types_of(cls, field: TensorField) -> Iterator[TypesSince]:
@@ -293,18 +293,18 @@ class OperatorDesc(Struct):
     @cached_property
     def _listed_slots(self) -> tuple[tuple[Slot, ...], tuple[Slot, ...], tuple[Slot, ...]]:
         """All slots, those of inputs, and those of outputs."""
-        found: list[Slot] = []
+        slots: list[Slot] = []
         for field in self.tensor_fields():
             value = getattr(self, field.name)
             if field.listed:
-                found += [Slot(f"{field.name}[{index}]", field, tensor, index) for index, tensor in enumerate(value or ())]
+                slots += [Slot(f"{field.name}[{index}]", field, tensor, index) for index, tensor in enumerate(value or ())]
             else:
-                found.append(Slot(field.name, field, value))
+                slots.append(Slot(field.name, field, value))
         inputs: list[Slot] = []
         outputs: list[Slot] = []
-        for slot in found:
+        for slot in slots:
             (outputs if slot.field.marker.output else inputs).append(slot)
-        return tuple(found), tuple(inputs), tuple(outputs)
+        return tuple(slots), tuple(inputs), tuple(outputs)
 
     def tensors(self) -> dict[str, TensorDesc]:
         """The described tensors, keyed by place (`input_tensor`, `input_tensors[0]`), in the struct's order."""
@@ -399,10 +399,10 @@ class OperatorDesc(Struct):
     def rule_problems(self, name: str, symbols: Sizes, level: FeatureLevel) -> list[Problem]:
         """The violations of one of the operator's rules, by its name."""
         try:
-            found: list[Violation] = list(getattr(self, name)(symbols, level))
+            violations: list[Violation] = list(getattr(self, name)(symbols, level))
         except UnboundSymbolError:
             return []  # a rule on a symbol that no well-formed tensor binds: the tensors' problems are reported instead
-        return [Problem(name, item.path, item.found, item.expected, item.why, item.remedy, c_remedy=item.c_remedy) for item in found]
+        return [Problem(name, item.path, item.found, item.expected, item.why, item.remedy, c_remedy=item.c_remedy) for item in violations]
 
     def applicable_outputs(self) -> tuple[str, ...]:
         """The outputs that a desc with these attributes and inputs may describe."""

@@ -141,8 +141,8 @@ def _parse_type(data_type: Any) -> tuple[DataType, np.dtype[Any]]:
             dtype = np.dtype(data_type)
             if (kind := int4_type(dtype)) is not None:
                 return kind, dtype
-        elif (found := DataType.parse(data_type)).bits == 4:
-            return found, found.unpacked
+        elif (parsed := DataType.parse(data_type)).bits == 4:
+            return parsed, parsed.unpacked
     expected = "INT4, UINT4, ml_dtypes.int4 or ml_dtypes.uint4"
     raise DescError("unpack_int4", [Problem("field.form", "data_type", brief(data_type), expected)])
 

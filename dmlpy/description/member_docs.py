@@ -87,11 +87,11 @@ class MemberInfo(NamedTuple):
 
     def types_at(self, level: FeatureLevel) -> TypeSet:
         """The element types at a feature level, over all attribute values; a level below the first one counts as the first."""
-        found: set[DataType] = set()
+        types: set[DataType] = set()
         for rows in self._by_condition().values():
             held = [row for row in rows if row.level is None or row.level <= level] or rows[:1]
-            found |= held[-1].types
-        return frozenset(found)
+            types |= held[-1].types
+        return frozenset(types)
 
     def types(self) -> str:
         """The element types by feature level: `FLOAT32 or FLOAT16; from 5_1 on also INT32`."""
@@ -125,10 +125,10 @@ def _changes(rows: Iterable[TypesSince]) -> Iterator[str]:
 
 def texts(kind: type[Any]) -> dict[str, str]:
     """The text of each field, declared or inherited; empty for a class without source code."""
-    found: dict[str, str] = {}
+    by_name: dict[str, str] = {}
     for base in reversed(kind.__mro__):
-        found |= declared_texts(base)
-    return found
+        by_name |= declared_texts(base)
+    return by_name
 
 
 def declared_texts(kind: type[Any]) -> Mapping[str, str]:

@@ -84,10 +84,10 @@ def _table(outputs: Mapping[str, Any]) -> Table:
 
 def _row(name: str, value: Any) -> tuple[str, ...]:
     array = getattr(value, "array", value)  # a reserve holds one
-    found = [str(getattr(array, member, "")) for member in ("dtype", "shape")]
+    layout = [str(getattr(array, member, "")) for member in ("dtype", "shape")]
     if array is not value:
-        return name, *found, "a reserve"
+        return name, *layout, "a reserve"
     if not isinstance(array, np.ndarray):
-        return name, *found, f"of type {type(array).__name__}"
+        return name, *layout, f"of type {type(array).__name__}"
     shown = [f"{item:.6g}" if array.dtype.kind == "f" else str(item) for item in array.flat[:_SHOWN]]
-    return name, *found, ", ".join([*shown, *(["..."] if array.size > _SHOWN else [])])
+    return name, *layout, ", ".join([*shown, *(["..."] if array.size > _SHOWN else [])])

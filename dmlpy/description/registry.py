@@ -56,9 +56,9 @@ class Registry(Mapping[str, type[Any]]):
 
     def announced(self, name: str) -> type[Any] | None:
         """The class announced under a type name, long or short, or its class's name, in any case; None if there is none."""
-        if (found := self._announced.get(_without_case(short_name(name)).removesuffix("DESC"))) is None:
+        if (origin := self._announced.get(_without_case(short_name(name)).removesuffix("DESC"))) is None:
             return None
-        package, class_name = found
+        package, class_name = origin
         kind: type[Any] = getattr(importlib.import_module(package), class_name)
         return kind
 

@@ -107,8 +107,8 @@ class SizedArray:
         if last is None or last[0] is not values:
             array = self._compute(values)
             for column, size in self._limits:
-                own = array if column is None else array[..., column]
-                if not are_indices(own, values[size.place] if is_symbolic(size) else size):
+                indices = array if column is None else array[..., column]
+                if not are_indices(indices, values[size.place] if is_symbolic(size) else size):
                     raise NoTemplateError
             last = self._last = values, array  # several arrays may follow from this one
         return last[1]
@@ -181,5 +181,5 @@ def are_indices(array: Array, size: int) -> bool:
 
 def example_array(array: Any) -> Array:
     """The array for the example's sizes, for what does not depend on it."""
-    found: Array = array.example if isinstance(array, SizedArray) else array
-    return found
+    example: Array = array.example if isinstance(array, SizedArray) else array
+    return example

@@ -107,17 +107,17 @@ class UnknownMemberError(AttributeError):
 
     def __str__(self) -> str:
         struct, name = self.args
-        own = [c_member(member) if name[:1].isupper() else member for member in struct.model_fields]
-        public = [other for other in vars(struct) if not other.startswith("_") and other not in own]
+        members = [c_member(member) if name[:1].isupper() else member for member in struct.model_fields]
+        public = [other for other in vars(struct) if not other.startswith("_") and other not in members]
         remedy = f"it is a function: dmlpy.{name}(...)" if name in struct.functions else None
         if name in RUNNING and "compile" in struct.functions:
             remedy = "compile it first: dmlpy.compile(..., device)"
-        if name in ("ndim", "rank", "dim") and "sizes" in own:
+        if name in ("ndim", "rank", "dim") and "sizes" in members:
             remedy = "len(tensor.sizes)"
         if name == "gradient" and "compile" in struct.functions:
             remedy = _gradient_remedy(struct.__name__.removesuffix("Desc"))
-        remedy = remedy or member_remedy(name, own) or did_you_mean(name, own) or did_you_mean(name, public)
-        return f"{struct.__name__!r} object has no attribute {name!r}: {remedy or f'it has {listed(own)}'}"
+        remedy = remedy or member_remedy(name, members) or did_you_mean(name, members) or did_you_mean(name, public)
+        return f"{struct.__name__!r} object has no attribute {name!r}: {remedy or f'it has {listed(members)}'}"
 
 
 def _gradient_remedy(operator: str) -> str | None:
@@ -489,10 +489,10 @@ class Struct(BaseModel, metaclass=StructType):
 
     def replace(self, **members: Any) -> Self:
         """Returns a copy with some members changed, or the struct itself if none is; both spellings are accepted."""
-        own, tests = self.__dict__, self._plain_tests()
-        if all(name in tests and _is_same(value, own[name]) for name, value in members.items()):
+        current, tests = self.__dict__, self._plain_tests()
+        if all(name in tests and _is_same(value, current[name]) for name, value in members.items()):
             return self
-        if all(name in tests and (value is own[name] or tests[name](value)) for name, value in members.items()):
+        if all(name in tests and (value is current[name] or tests[name](value)) for name, value in members.items()):
             made = type(self).__new__(type(self))
             made._adopt(self._members() | members, self.__pydantic_fields_set__ | members.keys())
             return made
@@ -561,13 +561,13 @@ def _with_type(value: Any) -> Any:
     return tuple(map(_with_type, value)) if isinstance(value, tuple) else value
 
 
-def _is_same(value: Any, own: Any) -> bool:
+def _is_same(value: Any, current: Any) -> bool:
     """Whether a member's value is unchanged: it is the same object, or describes the same tensors."""
-    if value is own:
+    if value is current:
         return True
-    if type(value) is tuple and type(own) is tuple:
-        return len(value) == len(own) and all(map(_is_same, value, own))
-    return isinstance(value, Struct) and value == own
+    if type(value) is tuple and type(current) is tuple:
+        return len(value) == len(current) and all(map(_is_same, value, current))
+    return isinstance(value, Struct) and value == current
 
 
 Struct._settle_annotations()  # pydantic calls its hook for derived classes only

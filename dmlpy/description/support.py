@@ -91,7 +91,7 @@ class SupportRow:
         object.__setattr__(self, "level", FeatureLevel.parse(level))
         object.__setattr__(self, "dims", _span(dims))
         object.__setattr__(self, "types", types)
-        object.__setattr__(self, "dims_of", {name: _span(own) for name, own in (dims_of or {}).items()})
+        object.__setattr__(self, "dims_of", {name: _span(dims_of_tensor) for name, dims_of_tensor in (dims_of or {}).items()})
         object.__setattr__(self, "when", dict(when or {}))
 
     def dims_for(self, name: str) -> tuple[int, int]:

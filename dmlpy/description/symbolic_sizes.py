@@ -232,31 +232,31 @@ def example_size(size: int) -> int:
 
 
 def _arithmetic(function: Callable[[Any, Any], Any]) -> Any:
-    def compute(own: SymbolicSize, other: Any) -> Any:
-        place = _place_of(own.trace, other)
+    def compute(size: SymbolicSize, other: Any) -> Any:
+        place = _place_of(size.trace, other)
         if place is None:
-            return function(own.specialize(), other) if isinstance(other, _READING_NUMBERS) else NotImplemented
-        return SymbolicSize(own.trace, own.trace.place_of(function, own.place, place))
+            return function(size.specialize(), other) if isinstance(other, _READING_NUMBERS) else NotImplemented
+        return SymbolicSize(size.trace, size.trace.place_of(function, size.place, place))
 
     return compute
 
 
 def _reflected(function: Callable[[Any, Any], Any]) -> Any:
-    def compute(own: SymbolicSize, other: Any) -> Any:
-        place = _place_of(own.trace, other)
+    def compute(size: SymbolicSize, other: Any) -> Any:
+        place = _place_of(size.trace, other)
         if place is None:
-            return function(other, own.specialize())
-        return SymbolicSize(own.trace, own.trace.place_of(function, place, own.place))
+            return function(other, size.specialize())
+        return SymbolicSize(size.trace, size.trace.place_of(function, place, size.place))
 
     return compute
 
 
 def _comparison(function: Callable[[Any, Any], Any], *, reflexive: bool) -> Any:
-    def compare(own: SymbolicSize, other: Any) -> Any:
-        place = _place_of(own.trace, other)
+    def compare(size: SymbolicSize, other: Any) -> Any:
+        place = _place_of(size.trace, other)
         if place is None:
-            return NotImplemented if other is None or type(other) in _NEVER_EQUAL else function(own.specialize(), other)
-        return reflexive if place == own.place else own.trace.compare(function, own.place, place)
+            return NotImplemented if other is None or type(other) in _NEVER_EQUAL else function(size.specialize(), other)
+        return reflexive if place == size.place else size.trace.compare(function, size.place, place)
 
     return compare
 
@@ -286,12 +286,12 @@ def _applying(function: Callable[[Any], float]) -> Any:
     def apply(value: Any, _: Any) -> float:
         return function(value)
 
-    return lambda own: SymbolicSize(own.trace, own.trace.place_of(apply, own.place, own.place))
+    return lambda size: SymbolicSize(size.trace, size.trace.place_of(apply, size.place, size.place))
 
 
 def _specializing(function: Callable[..., Any]) -> Any:
-    def compute(own: SymbolicSize, *others: Any) -> Any:
-        return function(own.specialize(), *others)
+    def compute(size: SymbolicSize, *others: Any) -> Any:
+        return function(size.specialize(), *others)
 
     return compute
 

@@ -271,24 +271,24 @@ class TensorDesc(Struct):
         sound: set[tuple[bool, bool]] = self.__dict__.setdefault("_sound", set())  # operators share the descs of their tensors
         if (output, strict) in sound:
             return []
-        found = self._problems(output=output, strict=strict)
+        problems = self._problems(output=output, strict=strict)
         # Comparisons of symbolic sizes are recorded each time.
-        if not found and SymbolicSize not in map(type, (*self.sizes, *(self.strides or ()), self.total_tensor_size_in_bytes)):
+        if not problems and SymbolicSize not in map(type, (*self.sizes, *(self.strides or ()), self.total_tensor_size_in_bytes)):
             sound.add((output, strict))
-        return found
+        return problems
 
     def _problems(self, *, output: bool, strict: bool) -> list[Problem]:
-        found: list[Problem] = []
+        problems: list[Problem] = []
 
         def report(code: str, path: str, given: Any, expected: str, *why: str, remedy: str | None = None) -> None:
-            found.append(Problem(code, path, str(given), expected, why, remedy))
+            problems.append(Problem(code, path, str(given), expected, why, remedy))
 
         if self.data_type is DataType.UNKNOWN:
             report("type.unknown", "data_type", "UNKNOWN", "a known element type")
         if not 1 <= len(self.sizes) <= MAX_DIMENSION_COUNT:
             expected, remedy = f"1 to {MAX_DIMENSION_COUNT} dimensions", self._dimensions_remedy()
             report("dims.range", "sizes", plural(len(self.sizes), "dimension"), expected, remedy=remedy)
-            return found  # there may be millions, so they are not checked one by one
+            return problems  # there may be millions, so they are not checked one by one
         for axis, size in enumerate(self.sizes):
             if not 1 <= size <= MAX_UINT32:
                 remedy = "DirectML has no empty tensors: leave the operator out where a size is 0" if size == 0 else None
@@ -303,8 +303,8 @@ class TensorDesc(Struct):
             report("alignment.range", "guaranteed_base_offset_alignment", self.guaranteed_base_offset_alignment, f"0 to {MAX_UINT32}")
         if self.total_tensor_size_in_bytes is not None and not 0 <= self.total_tensor_size_in_bytes < 2**64:
             report("total_size.range", "total_tensor_size_in_bytes", self.total_tensor_size_in_bytes, "an unsigned 64-bit integer")
-        if found:
-            return found  # the rules below need a well-formed layout
+        if problems:
+            return problems  # the rules below need a well-formed layout
 
         if max(self.element_count, self.span) > MAX_ELEMENTS:
             many = self.element_count > MAX_ELEMENTS
@@ -333,7 +333,7 @@ class TensorDesc(Struct):
             if 0 < alignment < MINIMUM_BUFFER_ALIGNMENT:
                 expected = f"0 or at least {MINIMUM_BUFFER_ALIGNMENT} (DML_MINIMUM_BUFFER_TENSOR_ALIGNMENT)"
                 report("strict.alignment", "guaranteed_base_offset_alignment", alignment, expected)
-        return found
+        return problems
 
     def _dimensions_remedy(self) -> str | None:
         """A remedy that describes the same elements with a legal number of dimensions."""
@@ -416,7 +416,7 @@ def covers(desc: TensorDesc, reader: TensorDesc) -> bool:
     for size, stride in zip(reader.sizes, reader.element_strides, strict=True):
         if size == 1 or stride == 0:
             continue
-        fitting = [at for at, (_, own) in enumerate(axes) if stride % own == 0]
+        fitting = [at for at, (_, axis_stride) in enumerate(axes) if stride % axis_stride == 0]
         if not fitting:
             return False
         axis = max(fitting, key=lambda at: axes[at][1])
@@ -426,20 +426,20 @@ def covers(desc: TensorDesc, reader: TensorDesc) -> bool:
 
 def _merged_axes(desc: TensorDesc) -> list[tuple[int, int]]:
     """The sizes and strides of the axes with several entries, with axes that continue each other merged."""
-    found: list[tuple[int, int]] = []
+    merged: list[tuple[int, int]] = []
     for size, stride in zip(desc.sizes, desc.element_strides, strict=True):
         if size == 1:
             continue
-        if found and found[-1][1] == size * stride:
-            found[-1] = (found[-1][0] * size, stride)
+        if merged and merged[-1][1] == size * stride:
+            merged[-1] = (merged[-1][0] * size, stride)
         else:
-            found.append((size, stride))
-    return found
+            merged.append((size, stride))
+    return merged
 
 
 def same_layout(desc: TensorDesc, strides: Sequence[int]) -> bool:
     """Returns whether strides in elements equal the desc's layout; those of dimensions of size 1 do not matter."""
-    return all(size == 1 or own == given for size, own, given in zip(desc.sizes, desc.element_strides, strides, strict=True))
+    return all(size == 1 or described == given for size, described, given in zip(desc.sizes, desc.element_strides, strides, strict=True))
 
 
 def with_dimension_count(desc: TensorDesc, count: int) -> TensorDesc | None:

@@ -109,8 +109,8 @@ class WidenedPlan(Plan):
         return place, (self._wide[place].span,), np.dtype(np.float32)
 
     def _converted(self, place: str, is_output: bool) -> Plan:
-        own, wide = _once(self._own[place]), _once(self._wide[place])
-        return self._conversion(wide, own) if is_output else self._conversion(own, wide)
+        narrow, wide = _once(self._own[place]), _once(self._wide[place])
+        return self._conversion(wide, narrow) if is_output else self._conversion(narrow, wide)
 
     def _with_conversions(self, size: int) -> int:
         return max([size, *(conversion.temporary_size for conversion in self._conversions.values())])
@@ -140,8 +140,8 @@ class WidenedPlan(Plan):
         traffic = {**cost.traffic, "float32 copies": 2 * sum(4 * tensor.span for tensor in self._wide.values())}
         estimate = cost.estimate_us
         for conversion in self._conversions.values():
-            own = conversion.cost().estimate_us
-            estimate = None if estimate is None or own is None else estimate + own
+            conversion_us = conversion.cost().estimate_us
+            estimate = None if estimate is None or conversion_us is None else estimate + conversion_us
         return replace(cost, traffic=traffic, estimate_us=estimate)
 
     def pack(self, constants: Pointers, persistent: int) -> Launch:

@@ -65,21 +65,21 @@ class EagerOperator:
             for name, value in others.items():
                 parts.append((name, _operand_key(value, arrays) if name in self._operands else value_token(value)))
             key: Hashable = tuple(parts)
-            found = _prepared.get(key)
+            prepared = _prepared.get(key)
         except (UncacheableError, TypeError):  # a value that no key can hold; if it is invalid, the check says why
-            key = found = None
-        if found is None:
-            found, arrays = self._prepare(given, dict(others), device)
+            key = prepared = None
+        if prepared is None:
+            prepared, arrays = self._prepare(given, dict(others), device)
             if key is not None:
-                _keep(key, found)
+                _keep(key, prepared)
         try:
-            return found(arrays)
+            return prepared(arrays)
         except (ValueError, OverflowError, TypeError) as error:
             if isinstance(error, DescError) or not any(map(is_number, arrays)):
                 raise
             # A number that the operand's type does not hold: the check says so.
-            found, arrays = self._prepare(given, dict(others), device)
-            return found(arrays)
+            prepared, arrays = self._prepare(given, dict(others), device)
+            return prepared(arrays)
 
     def _prepare(self, given: tuple[Any, ...], others: dict[str, Any], device: Any) -> tuple[Prepared, list[Any]]:
         """Returns the prepared operator for calls like this one, and the operands in the order in which it takes them."""
@@ -123,7 +123,12 @@ class EagerOperator:
 
     def _refuse_struct_names(self, name: str, others: Mapping[str, Any]) -> None:
         """Refuses operands by the names of their members, which messages use, in any spelling: they are parameters of other names."""
-        called = {spelling: own for own, member in self._operands.items() for spelling in (member, c_member(member)) if spelling != own}
+        called = {
+            spelling: parameter
+            for parameter, member in self._operands.items()
+            for spelling in (member, c_member(member))
+            if spelling != parameter
+        }
         found = "the name of a member, not of a parameter"
         problems = [
             Problem("field.unknown", argument, found, f"one of {', '.join(self._parameters())}", remedy=f"write {called[argument]}=")
@@ -143,17 +148,17 @@ class EagerOperator:
         """The problem of an argument that no member has, with those that the function has."""
         if problem.code != "field.unknown":
             return problem
-        own = _ARGUMENTS.problem(problem.field, self._parameters())
-        return own if own.remedy else replace(own, remedy=problem.remedy)
+        of_function = _ARGUMENTS.problem(problem.field, self._parameters())
+        return of_function if of_function.remedy else replace(of_function, remedy=problem.remedy)
 
 
-def _keep(key: Hashable, found: Prepared) -> None:
+def _keep(key: Hashable, prepared: Prepared) -> None:
     while len(_prepared) >= _MOST_PREPARED:
         try:
             _prepared.pop(next(iter(_prepared)), None)
         except (StopIteration, RuntimeError):  # another thread was faster
             break
-    _prepared[key] = found
+    _prepared[key] = prepared
 
 
 def _operand_key(value: Any, arrays: list[Any]) -> Hashable:

@@ -92,10 +92,10 @@ class _BoundCall:
         if torch is not None and is_torch and device.memory_kind == "cuda":
             stream = torch.cuda.current_stream(device.name).cuda_stream
         values = {operand.place: self._value(operand, arrays[operand.index], stream) for operand in self._operands}
-        found = self._compiled(stream=stream, **values).as_dict()
+        outputs = self._compiled(stream=stream, **values).as_dict()
         results: list[Any] = []
         for field in self._compiled.desc.outputs():
-            value = found.get(field.name)
+            value = outputs.get(field.name)
             results += value if field.listed and value is not None else [value]
         if torch is not None and is_torch:
             results = [result if result is None or isinstance(result, Reserve) else tensor_of(torch, result) for result in results]

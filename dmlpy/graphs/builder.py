@@ -174,15 +174,15 @@ class GraphBuilder:
         An ELEMENT_WISE_IDENTITY node, or of elements of 4 bits DEQUANTIZE and QUANTIZE, copies what DirectML gives no edge to: a graph
         input, a constant, a value that is an output already, and a view in which the elements are not packed.
         """
-        own = self._own(value)
-        if not self._is_output_of_its_own(own):
-            own = self._name_value(own._copied_by(views.copying_nodes(own.tensor)), name)
-        assert own.node is not None
-        self._given.add((own.node, own.index))
+        source = self._own(value)
+        if not self._is_output_of_its_own(source):
+            source = self._name_value(source._copied_by(views.copying_nodes(source.tensor)), name)
+        assert source.node is not None
+        self._given.add((source.node, source.index))
         self._output_edges.append(
-            OutputEdge(from_node_index=own.node, from_node_output_index=own.index, graph_output_index=len(self._outputs))
+            OutputEdge(from_node_index=source.node, from_node_output_index=source.index, graph_output_index=len(self._outputs))
         )
-        self._outputs.append((name, own.tensor))
+        self._outputs.append((name, source.tensor))
 
     def build(self, *, prune: bool = False) -> Graph:
         """Builds the graph from what was added so far, unchecked: its `check` finds broken rules.

@@ -43,7 +43,7 @@ def check_graph(graph: GraphDesc, feature_level: Level = LATEST, *, strict: bool
     if (level, strict, lenient, unlimited) in valid_at:
         return []  # a graph never changes: it is checked once
     connections = _Connections(graph)
-    found = chain(
+    unsorted = chain(
         _level_problems(graph, level),
         _count_problems(graph),
         _name_problems(graph),
@@ -55,7 +55,7 @@ def check_graph(graph: GraphDesc, feature_level: Level = LATEST, *, strict: bool
         _cycle_problems(connections),
         () if lenient else _unused_input_problems(graph),
     )
-    problems = sorted(truncate(found, MAX_PROBLEMS), key=lambda problem: _order(graph, problem))
+    problems = sorted(truncate(unsorted, MAX_PROBLEMS), key=lambda problem: _order(graph, problem))
     if not problems:
         graph.__dict__["_valid_at"] = valid_at | {(level, strict, lenient, unlimited)}  # copies for other sizes share the set
     return problems

@@ -27,9 +27,9 @@ def declared_problems(graph: GraphDesc) -> Iterator[Problem]:
             yield Problem("graph.tensor_count", member, plural(len(tensors), "tensor"), expected)
             continue
         wrong = {index: tensor.problems(output=what == "output") for index, tensor in enumerate(tensors)}
-        for index, found in wrong.items():
-            yield from (problem.under(f"{member}[{index}]") for problem in found)
-        sound = {index for index, found in wrong.items() if not found}
+        for index, problems in wrong.items():
+            yield from (problem.under(f"{member}[{index}]") for problem in problems)
+        sound = {index for index, problems in wrong.items() if not problems}
         yield from _input_problems(graph, sound) if what == "input" else _output_problems(graph, sound)
 
 

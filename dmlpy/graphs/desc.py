@@ -217,19 +217,19 @@ def _is_read_once(value: Any) -> bool:
 
 def _read_all(member: str, items: Iterable[Any], read: Any, problems: list[Problem]) -> tuple[Any, ...]:
     """Parses the items, with None in place of those that cannot be read; their problems are added to the list."""
-    found: list[Any] = []
+    values: list[Any] = []
     unreadable = 0
     for index, item in enumerate(items):
         if unreadable >= _MOST_UNREADABLE:
-            found.append(None)
+            values.append(None)
             continue
         try:
-            found.append(read(item))
+            values.append(read(item))
         except DescError as error:
             problems += [problem.under(f"{member}[{index}]") for problem in error.problems]
-            found.append(None)
+            values.append(None)
             unreadable += 1
-    return tuple(found)
+    return tuple(values)
 
 
 class _Unresolved(int):

@@ -191,13 +191,13 @@ class _Reading:
 
     def _names(self, name: str, slot: int) -> dict[str, int]:
         """Graph inputs or outputs by name, with their indices."""
-        found: dict[str, int] = {}
+        indices: dict[str, int] = {}
         for index, text in enumerate(self.root.strings(name, slot)):
-            if not text or text in found:
+            if not text or text in indices:
                 given = f"{brief(text)}, {'as another one is' if text else 'empty'}"
                 self.problems.append(Problem("serialized.name", f"{name}[{index}]", given, "a unique name"))
-            found.setdefault(text, index)
-        return found
+            indices.setdefault(text, index)
+        return indices
 
     def _read_node(self, table: VerifiedTable) -> None:
         name = table.string("name", 8) or table.missing("name")
@@ -341,17 +341,17 @@ def constant_path(folder: Path, name: str) -> Path:
         raise _error("file.name", path, brief(name), "the name of a file in the folder: no separators, no drive")
     try:
         root = folder.resolve()
-        found = (root / f"{name}.bin").resolve()
-        if found.parent != root:
+        file = (root / f"{name}.bin").resolve()
+        if file.parent != root:
             expected = f"a file in {root}"
             raise _error("file.outside", path, f"{brief(name + '.bin')}, a link out of the folder", expected)
-        if not files.is_file(found):
+        if not files.is_file(file):
             raise _error("file.missing", path, f"{brief(name + '.bin')}, no file", f"a file in {root}")
     except (OSError, ValueError, RuntimeError) as error:
         if isinstance(error, DescError):
             raise
         raise _error("file.name", path, brief(name), "the name of a file", str(error)) from None
-    return found
+    return file
 
 
 def _kind(table: VerifiedTable) -> type[OperatorDesc]:

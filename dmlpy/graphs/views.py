@@ -60,7 +60,7 @@ def restride(tensor: TensorDesc, sizes: Sequence[int], strides: Sequence[int]) -
 
 @lru_cache(2048)
 def _restride(tensor: TensorDesc, sizes: Sequence[int], strides: Sequence[int]) -> TensorDesc:
-    packed = all(size == 1 or own == given for size, own, given in zip(sizes, packed_strides(sizes), strides, strict=True))
+    packed = all(size == 1 or step == given for size, step, given in zip(sizes, packed_strides(sizes), strides, strict=True))
     view = tensor.replace(sizes=sizes, strides=None if packed else strides, total_tensor_size_in_bytes=None)
     same = view.size_in_bytes == tensor.size_in_bytes
     return view if same else view.replace(total_tensor_size_in_bytes=tensor.size_in_bytes)
@@ -94,7 +94,7 @@ def reshaped_strides(tensor: TensorDesc, sizes: Sequence[int]) -> tuple[int, ...
 def broadcast_sizes(*given: Sequence[int]) -> tuple[int, ...] | None:
     """The sizes that several ones broadcast to, aligned at the last dimension as in NumPy; None if there are none."""
     count = max(map(len, given))
-    found = []
+    common = []
     for column in zip(*((1,) * (count - len(sizes)) + tuple(sizes) for sizes in given), strict=True):
         size = 1
         for own in column:
@@ -102,8 +102,8 @@ def broadcast_sizes(*given: Sequence[int]) -> tuple[int, ...] | None:
                 if size not in (1, own):
                     return None
                 size = own
-        found.append(size)
-    return tuple(found)
+        common.append(size)
+    return tuple(common)
 
 
 @dataclass(frozen=True, eq=False)
@@ -210,15 +210,15 @@ def slice_window(
     Raises:
         DescError: the lists have other lengths than the tensor has dimensions, or the window exceeds the tensor.
     """
-    own = tensor.sizes
+    whole = tensor.sizes
     offsets, sizes = _integers("slice", "offsets", offsets), _integers("slice", "sizes", sizes)
-    steps = (1,) * len(own) if strides is None else _integers("slice", "strides", strides)
+    steps = (1,) * len(whole) if strides is None else _integers("slice", "strides", strides)
     for name, given in (("offsets", offsets), ("sizes", sizes), ("strides", steps)):
-        if len(given) != len(own):
-            raise view_error("slice", name, listed(given), f"{len(own)} of them, one for each dimension of {listed(own)}")
+        if len(given) != len(whole):
+            raise view_error("slice", name, listed(given), f"{len(whole)} of them, one for each dimension of {listed(whole)}")
     for axis, (offset, size, step) in enumerate(zip(offsets, sizes, steps, strict=True)):
-        if step == 0 or offset < 0 or size < 1 or offset + size > own[axis]:
-            expected = f"a window within 0 to {own[axis]}, of at least one element, and a stride other than 0"
+        if step == 0 or offset < 0 or size < 1 or offset + size > whole[axis]:
+            expected = f"a window within 0 to {whole[axis]}, of at least one element, and a stride other than 0"
             raise view_error("slice", f"dimension {axis}", f"offset {offset}, size {size}, stride {step}", expected)
     if any(offsets) or min(steps) < 0:
         members = {"input_window_offsets": offsets, "input_window_sizes": sizes, "input_window_strides": steps}

@@ -164,8 +164,8 @@ def _wrapping(array: Any, xp: Any) -> Callable[[Native], Array]:
         return _same
     if holds_bfloat16(array) and (torch := sys.modules.get("torch")) is not None and isinstance(array, torch.Tensor):
         return partial(tensor_of, torch)
-    own = getattr(array, "__array_namespace__", None)
-    library = own() if callable(own) else sys.modules.get(type(array).__module__.partition(".")[0])
+    namespace = getattr(array, "__array_namespace__", None)
+    library = namespace() if callable(namespace) else sys.modules.get(type(array).__module__.partition(".")[0])
     importer = getattr(library, "asarray" if holds_bfloat16(array) else "from_dlpack", None)  # NumPy does not give bfloat16 by DLPack
     return importer if callable(importer) else _same
 

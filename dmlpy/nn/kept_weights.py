@@ -35,14 +35,14 @@ class _Copy:
 
     def has_bits_of(self, array: Native) -> bool:
         """Whether an array of NumPy has the same sizes, type and bits."""
-        own = self._array
-        if array.shape != own.shape or array.dtype != own.dtype:
+        kept = self._array
+        if array.shape != kept.shape or array.dtype != kept.dtype:
             return False
         if not array.flags.c_contiguous:
-            bits = f"i{own.itemsize}"
-            return not np.count_nonzero(array.view(bits) != own.view(bits))  # half of the time of `all`
+            bits = f"i{kept.itemsize}"
+            return not np.count_nonzero(array.view(bits) != kept.view(bits))  # half of the time of `all`
         if self._is_words:
-            return not np.count_nonzero(array.reshape(-1).view(np.int64) != own.reshape(-1).view(np.int64))
+            return not np.count_nonzero(array.reshape(-1).view(np.int64) != kept.reshape(-1).view(np.int64))
         return bool(self._memory == array.reshape(-1).view(np.uint8))  # of memory with memory, without an array of its results
 
 

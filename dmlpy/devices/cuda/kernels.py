@@ -125,21 +125,21 @@ class KernelLibrary:
             with self._lock:
                 missing = [kernel for kernel in wanted if kernel not in self._functions]
                 others = [self._pending[kernel] for kernel in missing if kernel in self._pending]
-                own = {kernel: Future[Any]() for kernel in missing if kernel not in self._pending}
-                self._pending |= own
-            if own:  # before waiting, so that threads cannot wait for each other in a cycle
-                self._make(own)
+                futures = {kernel: Future[Any]() for kernel in missing if kernel not in self._pending}
+                self._pending |= futures
+            if futures:  # before waiting, so that threads cannot wait for each other in a cycle
+                self._make(futures)
             for other in others:
                 with contextlib.suppress(CancelledError):  # the other thread was interrupted: this one compiles
                     other.result()
         return [self._functions[kernel] for kernel in wanted]
 
-    def _make(self, own: Mapping[Kernel, Future[Any]]) -> None:
-        """Loads kernels and wakes the threads that wait for them; `own` holds those that this thread has put into `_pending`."""
+    def _make(self, futures: Mapping[Kernel, Future[Any]]) -> None:
+        """Loads kernels and wakes the threads that wait for them; `futures` holds those that this thread has put into `_pending`."""
         failure: DeviceError | None = None
         made: dict[Kernel, Any] = {}
         try:
-            for kernel, (image, symbol) in self.images(list(own)).items():
+            for kernel, (image, symbol) in self.images(list(futures)).items():
                 shared_bytes = self.limits.shared_memory_per_block if kernel.dynamic_shared else 0
                 made[kernel] = self.runtime.load(self.device, image, symbol, shared_bytes)
         except DeviceError as error:
@@ -148,9 +148,9 @@ class KernelLibrary:
         finally:
             with self._lock:
                 self._functions |= made
-                for kernel in own:
+                for kernel in futures:
                     del self._pending[kernel]
-            for kernel, future in own.items():
+            for kernel, future in futures.items():
                 if kernel in made:
                     future.set_result(made[kernel])
                 elif failure is not None:

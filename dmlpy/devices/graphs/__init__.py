@@ -69,7 +69,7 @@ def assign_buffers(
         ir = fuse_epilogues(fuse_activations(ir, compile_node), compile_node)
 
         def is_element_wise(desc: OperatorDesc) -> bool:
-            return device.is_element_wise(desc, lambda own: compile_node(own)._plan)
+            return device.is_element_wise(desc, lambda other: compile_node(other)._plan)
 
         if sum(desc.short_name() == _GATHERS for desc in ir.operators.values()) > 1:
             from dmlpy.devices.graphs.weighted_gather_fusion import fuse_weighted_gathers  # few graphs have such operators

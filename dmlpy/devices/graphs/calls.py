@@ -119,8 +119,8 @@ class _PackedArrays:
             desc.strides is None and desc.data_type.bits != 4 and desc.required_alignment <= desc.data_type.numpy.alignment
             for desc in descs.values()
         )
-        own = descs.items() if self._fit else ()
-        self._wanted = [(name, desc.data_type.numpy, desc.sizes, desc.extent_in_bytes) for name, desc in own]
+        packed_descs = descs.items() if self._fit else ()
+        self._wanted = [(name, desc.data_type.numpy, desc.sizes, desc.extent_in_bytes) for name, desc in packed_descs]
 
     def __len__(self) -> int:
         return self._count

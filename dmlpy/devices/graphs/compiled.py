@@ -350,11 +350,11 @@ class CompiledGraph:
         """Binds as `bind` does; `problems` are those found so far, `producers` the streams that fill `persistent`."""
         bound, wrong = self._arguments.bind(inputs, self._unprepared_inputs, self._input_order(), "input")
         written, wrong_outputs = self._arguments.bind(outputs, self.outputs, list(self.outputs), "output")
-        found, streams = [*problems, *wrong, *wrong_outputs], [*producers]
+        all_problems, streams = [*problems, *wrong, *wrong_outputs], [*producers]
         scratch, wrong = self._scratch(temporary, streams)
-        found = found + wrong or shared_memory(bound, written, areas_of(scratch, persistent))
-        if found:
-            raise BindError(self.name, found)
+        all_problems = all_problems + wrong or shared_memory(bound, written, areas_of(scratch, persistent))
+        if all_problems:
+            raise BindError(self.name, all_problems)
         stream = self.device.current_stream()
         if scratch is None:
             scratch = self._allocate_scratch(stream)

@@ -45,7 +45,7 @@ def fuse_elementwise(
     """
     free = {index for index, desc in ir.operators.items() if is_element_wise(desc) and _is_plain(desc)}
     conversions = {index for index in free if isinstance(ir.operators[index], CastDesc)}
-    found: list[NodeGroup] = []
+    groups: list[NodeGroup] = []
     # Each is checked against the original IR: only the last node's result leaves a group, and its place does not change.
     for last in reversed(ir.order()):
         if last not in free or movements(ir.operators[last]):
@@ -53,10 +53,10 @@ def fuse_elementwise(
         group = _largest(ir, last, free, conversions, compile_node)
         if group is not None:
             free.difference_update(group.nodes)
-            found.append(group)
-    grouped = {node for group in found for node in group.nodes}
-    found += (group for node in ir.order() if node not in grouped and (group := _inequality(ir, node, compile_node)) is not None)
-    return ir.with_groups(found, {node for group in found for node in group.nodes}) if found else ir
+            groups.append(group)
+    grouped = {node for group in groups for node in group.nodes}
+    groups += (group for node in ir.order() if node not in grouped and (group := _inequality(ir, node, compile_node)) is not None)
+    return ir.with_groups(groups, {node for group in groups for node in group.nodes}) if groups else ir
 
 
 def _largest(
@@ -114,9 +114,9 @@ class _GroupBuilder:
     def grow(self, able: set[int]) -> None:
         """Adds all nodes that the group may have, those next to the last one first."""
         self.members[self.last] = None
-        own = self._read_by(self.last)
-        assert own is not None, "the last node's inputs have the result's order"
-        self._inputs = own
+        reads = self._read_by(self.last)
+        assert reads is not None, "the last node's inputs have the result's order"
+        self._inputs = reads
         self._straight.add(self.last)
         queue = [self.last]
         while queue:
@@ -134,9 +134,9 @@ class _GroupBuilder:
         if outside or source in ir.given or source in ir.uncovered or not self._is_whole(source, readers):
             return False
         self.members[node] = readers[0]
-        own = self._read_by(node)
-        if own is not None and len(self.members) <= MAX_GROUPED:
-            inputs = {use: read for use, read in self._inputs.items() if read[0] != source} | own
+        reads = self._read_by(node)
+        if reads is not None and len(self.members) <= MAX_GROUPED:
+            inputs = {use: read for use, read in self._inputs.items() if read[0] != source} | reads
             if self._is_well_read(inputs):
                 self._inputs = inputs
                 if readers[0][0] in self._straight and self._is_same_layout(source, readers[0]):
@@ -206,13 +206,13 @@ class _GroupBuilder:
 
     def _read_by(self, node: int) -> dict[Use, tuple[Source, tuple[int, ...]]] | None:
         """The inputs of a member, by use, with their strides in the order of the result; None if no strides express it."""
-        found: dict[Use, tuple[Source, tuple[int, ...]]] = {}
+        reads: dict[Use, tuple[Source, tuple[int, ...]]] = {}
         for use, source in self.ir.reads_of(node):
             strides = self._from(node, self.ir.seen(use).element_strides)
             if strides is None:
                 return None
-            found[use] = source, strides
-        return found
+            reads[use] = source, strides
+        return reads
 
     def group(self) -> NodeGroup:
         """All members as one operator."""

@@ -134,9 +134,9 @@ def _into_convolution(
         if other is None:
             return
         members = {**members, "added_tensor": other}
-    own = {name: getattr(convolution, name) for name in type(convolution).model_fields}
+    of_convolution = {name: getattr(convolution, name) for name in type(convolution).model_fields}
     try:
-        whole = _WHOLES[type(convolution)](**own | {OUTPUT: output} | members)
+        whole = _WHOLES[type(convolution)](**of_convolution | {OUTPUT: output} | members)
     except DescError:
         return
     moved = {} if added is None else {added: "added_tensor"}

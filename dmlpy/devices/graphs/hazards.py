@@ -43,8 +43,8 @@ def shared_memory(
         for item in (*inputs, *outputs):
             harmless = name != "temporary" and not item.output and not packing
             if not harmless and _meet(area, (item.pointer, item.end)):
-                own = (f"hazard.{name}", name, item.name) if name in _WRITTEN else ("hazard.in_place", item.name, name)
-                problems.append(_shared_problem(*own))
+                names = (f"hazard.{name}", name, item.name) if name in _WRITTEN else ("hazard.in_place", item.name, name)
+                problems.append(_shared_problem(*names))
         if name != "temporary" and "temporary" in areas and _meet(areas["temporary"], area):
             problems.append(_shared_problem("hazard.temporary", "temporary", name))
     return problems

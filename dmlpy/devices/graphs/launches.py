@@ -53,7 +53,7 @@ class GraphLaunches:
         self._program, self._device, self._name, self._label = program, device, name, label
         self._memory = constants, persistent
         self._packed = self._bound_address(0 if persistent is None else persistent.pointer, None)
-        self._fixed = {source: self._bound_address(own.pointer, None) for source, own in constants.items()}
+        self._fixed = {source: self._bound_address(constant.pointer, None) for source, constant in constants.items()}
         self._fixed |= {source: self._packed + offset for source, offset in program.owned.items()}
         if isinstance(persistent, BorrowingMemory):
             self._fixed |= {source: self._bound_address(pointer, None) for source, pointer in persistent.borrowed.items()}

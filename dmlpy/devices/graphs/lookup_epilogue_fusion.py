@@ -53,9 +53,9 @@ def _into_convolution(ir: GraphIR, index: int, table: LookupTableDesc) -> Fusion
     written, output = ir.tensors[source], table.output_tensor
     if table.input_tensor.dimension_count != written.dimension_count or output_of_whole(written, [table.input_tensor], output) is None:
         return None
-    own = {name: getattr(convolution, name) for name in type(convolution).model_fields}
+    of_convolution = {name: getattr(convolution, name) for name in type(convolution).model_fields}
     try:
-        whole = LookupConvolutionDesc(**own | {OUTPUT: output}, constant_tensors=table.constant_tensors, nodes=table.nodes)
+        whole = LookupConvolutionDesc(**of_convolution | {OUTPUT: output}, constant_tensors=table.constant_tensors, nodes=table.nodes)
     except DescError:
         return None
     places = [f"constant_tensors[{number}]" for number in range(len(table.constant_tensors))]

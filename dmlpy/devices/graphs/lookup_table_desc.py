@@ -60,15 +60,15 @@ class LookupTableDesc(OperatorDesc):
 
         With rows, the bytes that choose one lie along the last dimension along which they vary, and all tables must be the same.
         """
-        sizes, own, rows = self.output_tensor.sizes, self.table_axes, self.row_tensor
+        sizes, axes, rows = self.output_tensor.sizes, self.table_axes, self.row_tensor
         last, row = _last_of(sizes), -1
-        if last < 0 or last in own:
+        if last < 0 or last in axes:
             return None
         if rows is not None:
             row = max((axis for axis in range(last) if _varies(rows, axis)), default=-1)
-            if row < 0 or own or _varies(rows, last):
+            if row < 0 or axes or _varies(rows, last):
                 return None
-        table = _TableSizes(frozenset({row, last}), own)
+        table = _TableSizes(frozenset({row, last}), axes)
         # The sizes of each value, in the order of the numbers: those of constants are their own.
         constants = range(1, 1 + len(self.constant_tensors))
         values = [table.of(1 if axis == row else size for axis, size in enumerate(sizes)), *(() for _ in constants)]
@@ -110,8 +110,8 @@ class LookupConvolutionDesc(QuantizedLinearConvolutionDesc):
     def lookups(self) -> LookupTableDesc:
         """The table alone."""
         assert self.output_tensor is not None  # guaranteed by the check
-        own: dict[str, Any] = {"constant_tensors": self.constant_tensors, "nodes": self.nodes}
-        return LookupTableDesc(input_tensor=self.output_tensor, output_tensor=self.output_tensor, **own)
+        of_table: dict[str, Any] = {"constant_tensors": self.constant_tensors, "nodes": self.nodes}
+        return LookupTableDesc(input_tensor=self.output_tensor, output_tensor=self.output_tensor, **of_table)
 
     @property
     def convolution(self) -> QuantizedLinearConvolutionDesc:
@@ -145,7 +145,7 @@ def _repeating(written: Sequence[int], sizes: Sequence[int]) -> Sequence[int] | 
 
 def repeated(tensor: TensorDesc, sizes: Sequence[int]) -> TensorDesc | None:
     """A constant with its entries repeated to these sizes; None if it has blocks of entries, or other dimensions."""
-    if len(tensor.sizes) != len(sizes) or any(own not in (1, size) for own, size in zip(tensor.sizes, sizes, strict=True)):
+    if len(tensor.sizes) != len(sizes) or any(count not in (1, size) for count, size in zip(tensor.sizes, sizes, strict=True)):
         return None
     strides = [stride if size > 1 else 0 for size, stride in zip(tensor.sizes, tensor.element_strides, strict=True)]
     return tensor.replace(sizes=sizes, strides=strides, total_tensor_size_in_bytes=None)

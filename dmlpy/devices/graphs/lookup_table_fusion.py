@@ -57,7 +57,7 @@ def fuse_lookup_tables(
         compile_node: compiles a desc. A whole that it rejects is not fused.
     """
     able = {index for index, desc in ir.operators.items() if isinstance(desc, _OPERATORS) or is_element_wise(desc)}
-    found: list[NodeGroup] = []
+    chains: list[NodeGroup] = []
     gone: set[int] = set()
     writers = {source[0] for source in ir.given}
     read = {source[0] for source in ir.reads.values()}
@@ -70,8 +70,8 @@ def fuse_lookup_tables(
             writers.update(source[0] for _, source in ir.reads_of(node))
         else:
             writers.update(source[0] for source in chain.reads.values())
-            found.append(chain)
-    return ir.with_groups(found, gone) if found else ir
+            chains.append(chain)
+    return ir.with_groups(chains, gone) if chains else ir
 
 
 def _gives_bytes(ir: GraphIR, node: int) -> bool:
@@ -111,9 +111,9 @@ class _ChainBuilder:
 
     def chains(self) -> list[NodeGroup]:
         """The chains that are functions of one tensor of bytes, or of two of which one chooses a row of the table, the shortest first."""
-        found: list[NodeGroup] = []
+        groups: list[NodeGroup] = []
         if self.last not in self.able or not self._adds(self.last):
-            return found
+            return groups
         while len(self.members) <= MAX_NODES:
             outside = list(dict.fromkeys(source for node in self.members for _, source in self._inner_reads(node)))
             operands = self._operands(outside)
@@ -121,13 +121,13 @@ class _ChainBuilder:
                 made = self._made(*operands)
                 if made is None:
                     break  # with more nodes, these constants do not repeat either
-                found.append(made)
+                groups.append(made)
                 if self._is_needed(operands[0]):
                     self.kept.add(operands[0])  # its own function may become part of the convolution before it
             # The last one first: what others are functions of cannot come behind them.
             if not any(self._takes(source) for source in sorted(outside, key=self._step, reverse=True)):
                 break
-        return found
+        return groups
 
     def _operands(self, outside: Sequence[Source]) -> tuple[Source, Source | None] | None:
         """What the members read from other nodes: the bytes of a row, and those that choose the row, if there are two."""
@@ -233,8 +233,8 @@ class _ChainBuilder:
         operators = []
         for node in nodes:
             places = [(use, read[0]) for use, read in ir.reads_of(node)]
-            own = tuple((use[1], numbers[use] if use in numbers else results[writer or 0]) for use, writer in places)
-            operators.append(GroupedOperator(stored(ir.operators[node]), own))
+            values_read = tuple((use[1], numbers[use] if use in numbers else results[writer or 0]) for use, writer in places)
+            operators.append(GroupedOperator(stored(ir.operators[node]), values_read))
         tensors = [tensor for _, tensor in constants]
         given: dict[str, Any] = {"input_tensor": self._seen(source), "constant_tensors": tensors, "output_tensor": self._result}
         reads = {"input_tensor": source} | {f"constant_tensors[{number}]": constant for number, (constant, _) in enumerate(constants)}

@@ -181,8 +181,8 @@ def _neighbours(items: Sequence[Item]) -> Neighbours | None:
     later = np.arange(len(earlier)) - np.repeat(np.cumsum(counts) - counts, counts) + earlier + 1
     pairs = np.concatenate((order[earlier], order[later])), np.concatenate((order[later], order[earlier]))
     by_item = np.lexsort(pairs[::-1])
-    found = np.split(pairs[1][by_item], np.searchsorted(pairs[0][by_item], places[1:]))
-    return [own.tolist() for own in found] if len(by_item) <= _FEW * len(items) else found
+    neighbours = np.split(pairs[1][by_item], np.searchsorted(pairs[0][by_item], places[1:]))
+    return [of_item.tolist() for of_item in neighbours] if len(by_item) <= _FEW * len(items) else neighbours
 
 
 def _places(items: Sequence[Item], order: Iterable[int], neighbours: Neighbours) -> tuple[int, ...]:

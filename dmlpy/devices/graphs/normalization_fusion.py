@@ -62,10 +62,10 @@ def _into_convolution(
     sources = {ir.reads[index, place] for place in _STATISTICS}
     if not alike or any(tensor.sizes != of_channels for tensor in statistics.values()) or not sources <= ir.static:
         return None
-    own = {name: getattr(convolution, name) for name in type(convolution).model_fields}
-    own |= {OUTPUT: output, "fused_activation": normalization.fused_activation}
+    of_convolution = {name: getattr(convolution, name) for name in type(convolution).model_fields}
+    of_convolution |= {OUTPUT: output, "fused_activation": normalization.fused_activation}
     try:
-        whole = NormalizedConvolutionDesc(**own, **statistics, epsilon=normalization.epsilon)
+        whole = NormalizedConvolutionDesc(**of_convolution, **statistics, epsilon=normalization.epsilon)
         if normalization.fused_activation is None:
             keep_validity(convolution, whole)  # its other members were checked as those of the normalization
         compile_node(whole)

@@ -128,8 +128,8 @@ def _whole(ir: GraphIR, last: int, terms: list[_Term]) -> WeightedGatherDesc | N
     for term in terms:
         seen = ir.seen(term.weight)
         strides = (*seen.element_strides[:-1], 1)
-        own = seen.replace(sizes=(*seen.sizes[:-1], 1), strides=strides, total_tensor_size_in_bytes=None)
-        weights.append(own.replace(strides=None) if own.is_packed else own)
+        weight = seen.replace(sizes=(*seen.sizes[:-1], 1), strides=strides, total_tensor_size_in_bytes=None)
+        weights.append(weight.replace(strides=None) if weight.is_packed else weight)
     try:
         return WeightedGatherDesc(
             input_tensor=data,

@@ -86,7 +86,7 @@ class StepsPlan(PlanWithoutConstants):
         for field, name in step.addresses.items():
             *outer, last = field.split(".")
             owner = argument
-            for own in outer:
-                owner = owner[own]
+            for place in outer:
+                owner = owner[place]
             owner[last] = pointers.get(name, 0)
         return self._library.launch_elements(step.kernel, step.count, argument)

@@ -80,5 +80,5 @@ def counts_along(values: Sequence[int], rank: int) -> list[tuple[int, ...]]:
         values: what an entry counts, along each of the kernel's dimensions; of those that the tensor does not have there is one entry.
         rank: dimensions of the tensor, batch and channels included.
     """
-    own = [rank - len(values) + axis for axis in range(len(values))]
-    return [tuple(value if at == axis >= 2 else 0 for at in range(rank)) for axis, value in zip(own, values, strict=True)]
+    axes = [rank - len(values) + axis for axis in range(len(values))]
+    return [tuple(value if at == axis >= 2 else 0 for at in range(rank)) for axis, value in zip(axes, values, strict=True)]

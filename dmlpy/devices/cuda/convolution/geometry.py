@@ -214,15 +214,15 @@ class Geometry:
         if operand == 0:
             field, tensor = "input_tensor", self._input_sizes
             sizes: tuple[int, ...] = (tensor[0], self._groups, self.channels, *tensor[2:])
-            own = (self._input[0], self.channels * self._input[1], *self._input[1:])
+            source = (self._input[0], self.channels * self._input[1], *self._input[1:])
             new = (to.line, to.group, to.channel, *to.spatial)
         else:
             field = "filter_tensor"
             sizes = (self._groups, self.channels, self.group_channels, *self._filter.sizes[2:])
             channel, line = self._filter_channels
-            own, new = (self._filter_group, channel, line, *taps), (to.group, to.channel, to.line, *to.spatial)
+            source, new = (self._filter_group, channel, line, *taps), (to.group, to.channel, to.line, *to.spatial)
         scalar = word_type(np.dtype(f"u{size}"))
-        copy = Elementwise(COPY, sizes, View(place, scalar, new), [View(field, scalar, own)])
+        copy = Elementwise(COPY, sizes, View(place, scalar, new), [View(field, scalar, source)])
         if self.channels * size % WIDE_BYTES == 0:
             return [copy]
         elements = self.packed_elements(size)[operand]
@@ -268,9 +268,9 @@ class Geometry:
         wide = all(self.is_wide(number, operands[number], size, addresses[field]) for number, field in enumerate(("input", "filter")))
         first_tap = self._last_of_window(w.spatial) if self._flipped else 0
         of_phase = [window.stride if self.backward else 1 for window in self._windows[SPATIAL + 2 - len(self._sizes) :]]
-        own = [stride * step for stride, step in zip(self._output[2:], of_phase, strict=True)]
+        output_strides = [stride * step for stride, step in zip(self._output[2:], of_phase, strict=True)]
         counts = [(count[0], *count[2:]) for count in self._counts()]
-        strides = [(self._output[0], *own), (x.line, *(0 for _ in own)), *counts]
+        strides = [(self._output[0], *output_strides), (x.line, *(0 for _ in output_strides)), *counts]
         pixel_tiles, channel_tiles = -(-self.phase_pixels // columns), -(-self.group_channels // rows)
         return {
             "slides": self._slides(x, w),
@@ -319,7 +319,7 @@ class Geometry:
             (self._input[0], self.channels * self._input[1], 0, *spatial_zeros),
             (0, self._filter_group, self._filter_channels[1], *spatial_zeros),
             (0, self.group_channels, 1, *spatial_zeros),
-            *((own[0], 0, *own[1:]) for own in self._counts()),
+            *((counts[0], 0, *counts[1:]) for counts in self._counts()),
         ]
         return {"axes": axes_value(merged(sizes, strides), len(strides)), "count": self.elements}
 

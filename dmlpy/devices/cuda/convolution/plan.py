@@ -111,7 +111,7 @@ class ConvolutionPlan(TunablePlan):
         word = np.dtype(f"u{self._size}")
         elements = geometry.packed_elements(self._size)
         arrays = [[(name, (elements[number],), word)] if self._copied[number] else [] for number, name in enumerate(_COPIES)]
-        self._image, self._filter = (Layout(own, ALIGNMENT) for own in arrays)
+        self._image, self._filter = (Layout(of_operand, ALIGNMENT) for of_operand in arrays)
         self.constants = ("filter_tensor",) if self._copied[1] else ()
         self.supported_flags = supported_flags(self._tile is not None and self._tile.factors == "tf32")
         self.persistent_size, self.prepared_temporary_size = self._filter.size, self._image.size

@@ -23,11 +23,11 @@ def is_element_wise(desc: OperatorDesc) -> bool:
     return desc.family() == "elementwise" or isinstance(desc, CastDesc | ElementwiseGroupDesc)
 
 
-def element_step(desc: OperatorDesc, own: Plan | None) -> Elementwise | None:
+def element_step(desc: OperatorDesc, plan: Plan | None) -> Elementwise | None:
     """The step of a checked desc and its plan that runs with one functor over whole tensors of the output's sizes; else None."""
-    if not isinstance(own, ElementsPlan) or len(own.steps) != 1:
+    if not isinstance(plan, ElementsPlan) or len(plan.steps) != 1:
         return None
-    [step] = own.steps
+    [step] = plan.steps
     tensors = desc.tensors()
     memory = {view.place: (view.strides, view.offset) for view in (step.output, *step.inputs) if view.place is not None}
     whole = {place: (tensor.element_strides, 0) for place, tensor in tensors.items()}

@@ -63,9 +63,9 @@ def takes_raw_bits(desc: OperatorDesc) -> bool:
 def functor_of(desc: OperatorDesc) -> Functor:
     """The functor that computes a checked desc."""
     kind = type(desc)
-    own = kind.__name__.removeprefix("ElementWise").removesuffix("Desc")
+    operator = kind.__name__.removeprefix("ElementWise").removesuffix("Desc")
     make = next((make for kinds, make in _WITH_MEMBERS.items() if isinstance(desc, kinds)), None)
-    name, members = (own, ()) if make is None else make(own, desc)
+    name, members = (operator, ()) if make is None else make(operator, desc)
     scale_bias = getattr(desc, "scale_bias", None)
     if scale_bias is not None:
         name, members = _scaled(desc, scale_bias, f"element_wise::{name}", members)

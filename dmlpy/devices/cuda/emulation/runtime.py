@@ -210,8 +210,8 @@ class EmulatedRuntime(CpuStreams):
         if not (0 < threads <= 1024 and 0 < grid[0] < 2**31 and 0 < grid[1] < 2**16 and 0 < grid[2] < 2**16):
             raise DeviceError(f"a grid of {grid} blocks of {threads} threads cannot be launched")
         if shared_bytes > max(0, function.shared_bytes - function.static_shared_bytes):
-            own = f", of which the kernel has {function.static_shared_bytes} itself" if function.static_shared_bytes else ""
-            raise DeviceError(f"launched with {shared_bytes} bytes of shared memory, loaded for {function.shared_bytes}{own}")
+            static = f", of which the kernel has {function.static_shared_bytes} itself" if function.static_shared_bytes else ""
+            raise DeviceError(f"launched with {shared_bytes} bytes of shared memory, loaded for {function.shared_bytes}{static}")
         if argument.size != 1:
             raise DeviceError(f"a kernel's argument is one struct, not {argument.size}")
         shape = LaunchShape(grid, threads, shared_bytes, cooperative, self._seed, self._patience_s, self._delay_us, self.arithmetic)

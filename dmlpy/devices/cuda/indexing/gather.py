@@ -39,7 +39,7 @@ class GatherPlan(VectorizedCopyPlan):
         y = desc.output_tensor
         self._indices, self._gather = desc.indices_tensor, gather
         dimensions = gather.fitted(y.dimension_count)
-        of_input, of_indices = [own.of_input for own in dimensions], [own.of_indices for own in dimensions]
+        of_input, of_indices = [dimension.of_input for dimension in dimensions], [dimension.of_indices for dimension in dimensions]
         copy = CopyAxes.of(y.sizes, (y.element_strides, of_input), (of_indices,), y.data_type.numpy, gather.strides)
         super().__init__(desc, library, copy)
 
@@ -71,9 +71,11 @@ class OneHotPlan(VectorizedCopyPlan):
         self._indices, self._size = desc.indices_tensor, y.sizes[desc.axis]
         self._on = _second_offset(values.sizes, values.element_strides) * values.data_type.numpy.itemsize
         along = [at == desc.axis for at in range(y.dimension_count)]
-        of_indices = [0 if own else stride for own, stride in zip(along, desc.indices_tensor.element_strides, strict=True)]
+        of_indices = [0 if is_class else stride for is_class, stride in zip(along, desc.indices_tensor.element_strides, strict=True)]
         super().__init__(
-            desc, library, CopyAxes.of(y.sizes, (y.element_strides,), (of_indices, [int(own) for own in along]), y.data_type.numpy)
+            desc,
+            library,
+            CopyAxes.of(y.sizes, (y.element_strides,), (of_indices, [int(is_class) for is_class in along]), y.data_type.numpy),
         )
 
     def argument(self, copy: CopyAxes, tensors: Pointers) -> Struct:

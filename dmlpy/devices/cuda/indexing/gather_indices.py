@@ -69,7 +69,7 @@ def elements(desc: ElementsDesc | ScatterDesc, strides: Sequence[int]) -> Gather
     """The elements that GATHER_ELEMENTS reads, or SCATTER replaces, in a tensor of the input's sizes and these strides."""
     indices, axis = desc.indices_tensor, desc.axis
     rows = enumerate(zip(indices.sizes, strides, indices.element_strides, strict=True))
-    dimensions = (Dimension(size, 0 if at == axis else stride, own) for at, (size, stride, own) in rows)
+    dimensions = (Dimension(size, 0 if at == axis else stride, index_stride) for at, (size, stride, index_stride) in rows)
     return GatherIndices(tuple(dimensions), (desc.input_tensor.sizes[axis],), (strides[axis],))
 
 
@@ -82,8 +82,11 @@ def blocks(desc: PickNDDesc, strides: Sequence[int]) -> GatherIndices:
     indexed = of_input[batch : batch + tuple_size]
     return GatherIndices(
         (
-            *(Dimension(size, stride, own) for (size, stride), (_, own) in zip(of_input[:batch], of_indices[:batch], strict=True)),
-            *(Dimension(size, 0, own) for size, own in of_indices[batch:-1]),
+            *(
+                Dimension(size, stride, index_stride)
+                for (size, stride), (_, index_stride) in zip(of_input[:batch], of_indices[:batch], strict=True)
+            ),
+            *(Dimension(size, 0, index_stride) for size, index_stride in of_indices[batch:-1]),
             *(Dimension(size, stride, 0) for size, stride in of_input[batch + tuple_size :]),
         ),
         tuple(size for size, _ in indexed),

@@ -78,9 +78,9 @@ class ScatterPlan(PlanWithoutConstants):
         of_tuples, of_blocks = of_updates[:tuple_dimensions], of_updates[tuple_dimensions:]
 
         self._desc, self._library, self._indices, self._gather = desc, library, desc.indices_tensor, gather
-        self._tuple_sizes = [own.size for own in tuples]
+        self._tuple_sizes = [dimension.size for dimension in tuples]
         self._numbers = numbers_in_group(self._tuple_sizes, range(tuple_dimensions))
-        of_indices, winners = [own.of_indices for own in tuples], [own.of_input for own in tuples]
+        of_indices, winners = [dimension.of_indices for dimension in tuples], [dimension.of_input for dimension in tuples]
         self._tuples = merged(self._tuple_sizes, (of_indices, winners, self._numbers))
         moved = (y.element_strides[-count:], x.element_strides[-count:], (*(0,) * indexed, *of_blocks))
         self._elements = CopyAxes.of(sizes, moved, (of_places,), y.data_type.numpy, of_tuples)

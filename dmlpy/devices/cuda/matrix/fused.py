@@ -86,8 +86,8 @@ def _is_row(c: Operand) -> bool:
 
 def _is_like(c: Operand, output: Operand) -> bool:
     """Whether the library can add it: rows lie as those of the output do, and one stride leads through a batch where it does there."""
-    own = c.library_strides()
+    c_strides = c.library_strides()
     outer, inner = c.matrices.sizes[:2]
     through = [operand.matrices.strides for operand in (c, output)]
     is_one = [strides[0] == inner * strides[1] for strides in through]
-    return own is not None and not own[1] and (outer == 1 or inner == 1 or is_one[0] or not is_one[1])
+    return c_strides is not None and not c_strides[1] and (outer == 1 or inner == 1 or is_one[0] or not is_one[1])

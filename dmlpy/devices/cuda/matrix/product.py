@@ -249,7 +249,7 @@ class LibraryProduct:
         """The first entries of the batch of each call, and the entries of a call: all, if one stride leads to all of them."""
         outer, inner = self.sizes.outer, self.sizes.inner
         strides = [operand.matrices.strides for operand in (self.a, self.b, self.output)]
-        if outer == 1 or inner == 1 or all(own[0] == inner * own[1] for own in strides):
+        if outer == 1 or inner == 1 or all(steps[0] == inner * steps[1] for steps in strides):
             return [(0, 0)], outer * inner
         return ([(0, entry) for entry in range(inner)], outer) if outer > inner else ([(entry, 0) for entry in range(outer)], inner)
 

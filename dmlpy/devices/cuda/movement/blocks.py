@@ -62,14 +62,14 @@ def unfold_plan(desc: UnfoldDesc, target: Target) -> StepsPlan:
     tensors = desc.tensors()
     image, columns = tensors["input_tensor"], tensors["output_tensor"]
     windows = _windows(desc, image.sizes[2:])
-    own = windows[SPATIAL + 2 - len(image.sizes) :]
+    along = windows[SPATIAL + 2 - len(image.sizes) :]
     batch_stride, row_stride, position_stride = columns.element_strides[-3:]
-    lengths, places = [window.length for window in own], [window.positions for window in own]
+    lengths, places = [window.length for window in along], [window.positions for window in along]
     per_channel, *tap_strides = _row_major(row_stride, lengths)
     _, *position_strides = _row_major(position_stride, places)
 
     # for an entry of the columns: its offset, that of the image's element, and the element's coordinate along each dimension
-    tap_steps, position_steps = [window.dilation for window in own], [window.stride for window in own]
+    tap_steps, position_steps = [window.dilation for window in along], [window.stride for window in along]
     spatial_strides = image.element_strides[2:]
     rows = merged(
         (*image.sizes[:2], *lengths),
@@ -93,7 +93,7 @@ def unfold_plan(desc: UnfoldDesc, target: Target) -> StepsPlan:
     argument = np.zeros(1, kernel.parameters)
     argument["inner"], argument["outer"] = axes_value(inner, _TENSORS), axes_value(outer, _TENSORS)
     argument["inner_count"], argument["count"] = element_count(inner), columns.element_count
-    argument["origin"] = -sum(window.start * stride for window, stride in zip(own, spatial_strides, strict=True))
+    argument["origin"] = -sum(window.start * stride for window, stride in zip(along, spatial_strides, strict=True))
     argument["start"], argument["size"] = [window.start for window in windows], [window.size for window in windows]
     addresses = {"image": "input_tensor", "columns": "output_tensor"}
     return StepsPlan(desc, target.library, [Step(kernel, argument, addresses, columns.element_count)])

@@ -77,10 +77,10 @@ def tile_plan(desc: TileDesc, target: Target) -> ElementsPlan:
     """One copy, with dimensions alternating between repetitions and the input."""
     assert desc.output_tensor is not None
     x, y = View.of("input_tensor", desc.input_tensor, raw=True), View.of("output_tensor", desc.output_tensor, raw=True)
-    own = desc.input_tensor.sizes
-    sizes = [size for pair in zip(desc.repeats, own, strict=True) for size in pair]
+    input_sizes = desc.input_tensor.sizes
+    sizes = [size for pair in zip(desc.repeats, input_sizes, strict=True) for size in pair]
     repeating = tuple(stride for own_stride in x.strides for stride in (0, own_stride))
-    written = tuple(stride for size, step in zip(own, y.strides, strict=True) for stride in (size * step, step))
+    written = tuple(stride for size, step in zip(input_sizes, y.strides, strict=True) for stride in (size * step, step))
     return ElementsPlan([Elementwise(COPY, sizes, replace(y, strides=written), [replace(x, strides=repeating)])], target.library)
 
 

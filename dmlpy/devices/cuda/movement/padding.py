@@ -51,15 +51,15 @@ def margins(desc: AnyPaddingDesc) -> list[Margin]:
     result: list[Margin] = []
     rows = zip(y.sizes, y.element_strides, x.element_strides, desc.start_padding, x.sizes, strict=True)
     for size, to, source, start, input_size in sorted(rows, key=lambda row: row[1], reverse=True):
-        own = Margin(Axis(size, (to, source, int(size != input_size))), start, input_size)
+        margin = Margin(Axis(size, (to, source, int(size != input_size))), start, input_size)
         outer = result[-1] if result else None
-        through = tuple(size * stride for stride in own.axis.strides)
+        through = tuple(size * stride for stride in margin.axis.strides)
         if size == 1:
             continue
-        if outer is not None and outer.is_empty and own.is_empty and outer.axis.strides == through:
-            result[-1] = Margin(Axis(outer.size * size, own.axis.strides), 0, outer.size * size)
+        if outer is not None and outer.is_empty and margin.is_empty and outer.axis.strides == through:
+            result[-1] = Margin(Axis(outer.size * size, margin.axis.strides), 0, outer.size * size)
         else:
-            result.append(own)
+            result.append(margin)
     return result
 
 

@@ -37,7 +37,7 @@ class ReversePlan(VectorizedCopyPlan):
         self._lengths, self._size = lengths, x.sizes[desc.axis]
         along = [int(at == desc.axis) for at in range(x.dimension_count)]
         of_input, of_lengths = (
-            [0 if own else stride for own, stride in zip(along, tensor.element_strides, strict=True)] for tensor in (x, lengths)
+            [0 if is_axis else stride for is_axis, stride in zip(along, tensor.element_strides, strict=True)] for tensor in (x, lengths)
         )
         moved, others = (y.element_strides, of_input), (of_lengths, along)
         super().__init__(desc, library, CopyAxes.of(y.sizes, moved, others, x.data_type.numpy, [x.element_strides[desc.axis]]))

@@ -194,7 +194,7 @@ class NormalizationPlan(ThreadGroupsPlan):
     def __init__(self, geometry: NormalizationGeometry, library: KernelLibrary, used: Collection[str], reduces: bool) -> None:
         self._geometry = geometry
         self.statistic_type = geometry.operands["scale"].data_type.numpy
-        operands = {role: own for role, own in geometry.operands.items() if role in used or role in self.statistics}
+        operands = {role: operand for role, operand in geometry.operands.items() if role in used or role in self.statistics}
         super().__init__(geometry.sizes, geometry.reduced, operands, library, reduces)
 
     def describe_types(self) -> str:

@@ -123,8 +123,8 @@ def _places(
     """The strides of the kernel's tensors along the dimensions of the output, of which the last counts threads."""
     x = desc.tensors()["input_tensor"]
     spatial = len(x.sizes) - 2
-    own = windows[PLANES - spatial :]
-    first_tap = (*x.element_strides[:2], *(window.stride * step for window, step in zip(own, x.element_strides[2:], strict=True)))
+    along = windows[PLANES - spatial :]
+    first_tap = (*x.element_strides[:2], *(window.stride * step for window, step in zip(along, x.element_strides[2:], strict=True)))
     row = (0, 0, *[1] * (spatial - 1), 0)
     column = (*[0] * (spatial + 1), 1)
     number = (*packed_strides(x.sizes)[:2], *[0] * spatial)

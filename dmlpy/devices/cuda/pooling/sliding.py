@@ -52,13 +52,13 @@ def sliding_value(
         others: strides of other tensors that have an element for each position.
     """
     sizes, windows = desc.tensors()[desc.positioned].sizes, pooling_windows(desc)
-    own = windows[SPATIAL + 2 - len(sizes) :]
-    first = [(*strides[:2], *(window.stride * stride for window, stride in zip(own, strides[2:], strict=True))) for strides in inputs]
+    along = windows[SPATIAL + 2 - len(sizes) :]
+    first = [(*strides[:2], *(window.stride * stride for window, stride in zip(along, strides[2:], strict=True))) for strides in inputs]
     strides = [output, *first, *counts_along([window.stride for window in windows], len(sizes)), *others]
     value, count = np.zeros((), sliding_type(len(inputs), len(others))), int(np.prod(sizes, dtype=object))
     value["axes"] = axes_value(merged(sizes, strides), len(strides))
     value["windows"], value["count"] = windows_value(windows), count
     for at, tensor in enumerate(inputs):
-        value["origin"][at] = -sum(window.start * stride for window, stride in zip(own, tensor[2:], strict=True))
-        value["steps"][SPATIAL - len(own) :, at] = [window.dilation * stride for window, stride in zip(own, tensor[2:], strict=True)]
+        value["origin"][at] = -sum(window.start * stride for window, stride in zip(along, tensor[2:], strict=True))
+        value["steps"][SPATIAL - len(along) :, at] = [window.dilation * stride for window, stride in zip(along, tensor[2:], strict=True)]
     return value, count

@@ -209,8 +209,8 @@ class NetworkPlan(PlanWithoutConstants):
 
 
 def _layer_layout(layer: StackLayer, plan: Plan) -> Layout:
-    own = [(name, tensor.sizes, tensor.data_type.numpy) for name, tensor in layer.scratch.items()]
-    return Layout([*own, ("work", (plan.temporary_size,), np.dtype(np.uint8))], ALIGNMENT)
+    scratch = [(name, tensor.sizes, tensor.data_type.numpy) for name, tensor in layer.scratch.items()]
+    return Layout([*scratch, ("work", (plan.temporary_size,), np.dtype(np.uint8))], ALIGNMENT)
 
 
 def _address(place: Place, memory: Memory) -> int:

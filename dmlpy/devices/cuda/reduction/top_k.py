@@ -141,9 +141,9 @@ class TopKPlan(PlanWithoutConstants):
         self._pitches = [max((step.left for step in self._steps[turn::2]), default=0) for turn in range(2)]
         self._scratch = Layout(
             [
-                (f"{name}{turn}", (self._line_count, pitch), own)
+                (f"{name}{turn}", (self._line_count, pitch), dtype)
                 for turn, pitch in enumerate(self._pitches)
-                for name, own in (("keys", key), ("numbers", _UINT32))
+                for name, dtype in (("keys", key), ("numbers", _UINT32))
             ],
             ALIGNMENT,
         )
@@ -189,14 +189,18 @@ class TopKPlan(PlanWithoutConstants):
         launches = []
         for number, step in enumerate(self._steps):
             before, after = (number - 1) % 2, number % 2
-            own = argument.copy()
-            own["count"], own["part"], own["parts"] = step.count, step.part, step.parts
+            fields = argument.copy()
+            fields["count"], fields["part"], fields["parts"] = step.count, step.part, step.parts
             if number:
-                own["keys"], own["numbers"], own["pitch"] = scratch[f"keys{before}"], scratch[f"numbers{before}"], self._pitches[before]
+                fields["keys"], fields["numbers"], fields["pitch"] = (
+                    scratch[f"keys{before}"],
+                    scratch[f"numbers{before}"],
+                    self._pitches[before],
+                )
             if step.left:
-                own["next_keys"], own["next_numbers"] = scratch[f"keys{after}"], scratch[f"numbers{after}"]
-                own["next_pitch"] = self._pitches[after]
-            launches.append(self._launch(step, own))
+                fields["next_keys"], fields["next_numbers"] = scratch[f"keys{after}"], scratch[f"numbers{after}"]
+                fields["next_pitch"] = self._pitches[after]
+            launches.append(self._launch(step, fields))
         return in_order(launches)
 
     def _launch(self, step: Step, argument: Any) -> Launch:

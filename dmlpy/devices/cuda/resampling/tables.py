@@ -121,8 +121,8 @@ class Tables:
         ranges = [*accumulate((axis.size for axis in padded), initial=0)][:MOST_AXES]
         self.axes = np.array(
             [
-                (axis.scale, axis.input_offset, axis.output_offset, axis.radius, reading, own, axis.size, axis.output_size)
-                for axis, reading, own in zip(padded, readings, ranges, strict=True)
+                (axis.scale, axis.input_offset, axis.output_offset, axis.radius, reading, span, axis.size, axis.output_size)
+                for axis, reading, span in zip(padded, readings, ranges, strict=True)
             ],
             AXIS,
         )

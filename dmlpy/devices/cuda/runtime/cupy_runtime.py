@@ -219,8 +219,8 @@ class CupyRuntime:
             module.load(image)
             launcher = module.get_function(symbol)
             if shared_bytes:
-                own = self._driver.funcGetAttribute(_SHARED_BYTES, launcher.ptr)
-                self._driver.funcSetAttribute(launcher.ptr, _MAX_DYNAMIC_SHARED_BYTES, shared_bytes - own)
+                static_bytes = self._driver.funcGetAttribute(_SHARED_BYTES, launcher.ptr)
+                self._driver.funcSetAttribute(launcher.ptr, _MAX_DYNAMIC_SHARED_BYTES, shared_bytes - static_bytes)
             return CupyFunction(launcher, device, int(self._driver.funcGetAttribute(_MAX_THREADS_PER_BLOCK, launcher.ptr)))
 
     @translated

@@ -134,7 +134,7 @@ class _Blocks:
         """Returns whether the elements of a block are contiguous in this tensor."""
         spanned = self._strides(name)[-len(self.block) :]
         needed = packed_strides(self.block)
-        return all(size == 1 or own == packed for size, own, packed in zip(self.block, spanned, needed, strict=True))
+        return all(size == 1 or step == packed for size, step, packed in zip(self.block, spanned, needed, strict=True))
 
     def view(self, name: str, array: Array) -> Array:
         """A tensor's array, viewed along the axes."""

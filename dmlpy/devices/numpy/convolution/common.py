@@ -99,13 +99,13 @@ class TiledPlan(Plan):
         """The multiplications of a tile's matrix product."""
 
     @abstractmethod
-    def _work(self, arrays: dict[str, Array], own: dict[str, Array]) -> Callable[[Tile], None]:
+    def _work(self, arrays: dict[str, Array], scratch: dict[str, Array]) -> Callable[[Tile], None]:
         """Creates the function that computes a tile.
 
         Args:
             arrays: input_tensor and output_tensor as [batch, group, channel, *three spatial dimensions], filter as [group, *matrix], and
                 centre, factor and bias, if present, as [group, channel].
-            own: a thread's arrays.
+            scratch: a thread's arrays.
         """
 
     def _describe_tiles(self, what: str) -> str:

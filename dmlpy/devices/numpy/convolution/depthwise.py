@@ -79,11 +79,11 @@ class DepthwisePlan(TiledPlan):
     def describe(self) -> str:
         return self._describe_tiles(f"{self._channels} x {' x '.join(map(str, self._extent))} (channels x positions)")
 
-    def _work(self, arrays: dict[str, Array], own: dict[str, Array]) -> Callable[[Tile], None]:
+    def _work(self, arrays: dict[str, Array], scratch: dict[str, Array]) -> Callable[[Tile], None]:
         geometry, rows, length = self._geometry, self._rows, self._length
         x, y, filters, first = arrays["input_tensor"], arrays["output_tensor"], arrays["filter"], self._first_calls(arrays)
-        finish = self._finish.bind(own)
-        part, taps = own["part"], self._taps()
+        finish = self._finish.bind(scratch)
+        part, taps = scratch["part"], self._taps()
         flat_part = part.reshape(*part.shape[: 1 + DIMENSIONS], length)
 
         def compute(tile: Tile) -> None:
@@ -92,10 +92,10 @@ class DepthwisePlan(TiledPlan):
             self._fill(part[:count], x[image, channels, 0], box)
             extent = [place.stop - place.start for place in box]
             used = ((extent[0] - 1) * rows[1] + extent[1] - 1) * rows[2] + extent[2]
-            flat = own["sums"][: count * length]
+            flat = scratch["sums"][: count * length]
             every = flat.reshape(count, length)
             every[:, used:] = 0.0  # the fused function reads all
-            panel = own["panel"][: count * len(taps) * used].reshape(count, len(taps), used)
+            panel = scratch["panel"][: count * len(taps) * used].reshape(count, len(taps), used)
             for at, (phase, begin) in enumerate(taps):
                 np.copyto(panel[:, at], flat_part[:count, *phase, begin : begin + used])
             sums = every[:, np.newaxis, :used]

@@ -57,11 +57,11 @@ class Finish:
         """Whether there is no fused function."""
         return not (self._calls or self._activation)
 
-    def bind(self, own: dict[str, Array]) -> Callable[[Array, Sequence[Call], Array, Array], None]:
+    def bind(self, scratch: dict[str, Array]) -> Callable[[Array, Sequence[Call], Array, Array], None]:
         """Creates the function that finishes a tile.
 
         Args:
-            own: a thread's arrays.
+            scratch: a thread's arrays.
 
         Returns:
             A function of the memory of the sums, [channels, elements], packed in either order; of the calls before the fused function, such
@@ -76,7 +76,7 @@ class Finish:
                 function(rows, *operands, out=rows)
             if activation is not None:
                 flat = rows.reshape(-1, order="A")
-                activation.bind(flat, flat, own["work"], own["mask"])()
+                activation.bind(flat, flat, scratch["work"], scratch["mask"])()
             if last is None:
                 np.copyto(target, sums, casting="same_kind")
                 return

@@ -80,11 +80,11 @@ class ForwardPlan(TiledPlan):
         sizes = f"{self._geometry.filters} x {self._depth} x {' x '.join(map(str, self._extent))}"
         return self._describe_tiles(f"{sizes} (filters x terms x positions), each a matrix product")
 
-    def _work(self, arrays: dict[str, Array], own: dict[str, Array]) -> Callable[[Tile], None]:
+    def _work(self, arrays: dict[str, Array], scratch: dict[str, Array]) -> Callable[[Tile], None]:
         geometry, last = self._geometry, self._channels_last
         x, y, filters, first = arrays["input_tensor"], arrays["output_tensor"], arrays["filter"], self._first_calls(arrays)
-        finish = self._finish.bind(own)
-        panel_of = self._columns(x, own)
+        finish = self._finish.bind(scratch)
+        panel_of = self._columns(x, scratch)
         in_place = self._stores_sums and y.dtype == COMPUTE
 
         def compute(tile: Tile) -> None:
@@ -95,7 +95,7 @@ class ForwardPlan(TiledPlan):
             if in_place and (rows := matrix_in_place(target)) is not None:
                 np.matmul(filters[group], columns, out=rows)
                 return
-            flat = own["sums"][: geometry.filters * count]
+            flat = scratch["sums"][: geometry.filters * count]
             sums = flat.reshape(count, geometry.filters).T if last else flat.reshape(geometry.filters, count)
             np.matmul(filters[group], columns, out=sums)
             shaped = flat.reshape(*target.shape[1:], geometry.filters).transpose(3, 0, 1, 2) if last else flat.reshape(target.shape)
@@ -103,10 +103,10 @@ class ForwardPlan(TiledPlan):
 
         return compute
 
-    def _columns(self, x: Array, own: dict[str, Array]) -> Callable[[int, int, Box], Array]:
+    def _columns(self, x: Array, scratch: dict[str, Array]) -> Callable[[int, int, Box], Array]:
         """Creates the function that returns a tile's panel, [channels * taps, positions]."""
         geometry, depth = self._geometry, self._depth
-        panel = own["panel"]
+        panel = scratch["panel"]
         if self._pointwise:
             return lambda image, group, box: as_matrix(x[image, group, :, *box], panel)
         if self._inside and self._plain:
@@ -117,7 +117,7 @@ class ForwardPlan(TiledPlan):
                 return windows
 
         else:
-            part = own["part"]
+            part = scratch["part"]
             own_windows = _windows(part[np.newaxis, np.newaxis], geometry, self._extent)[0, 0]
 
             def seen(image: int, group: int, box: Box) -> Array:

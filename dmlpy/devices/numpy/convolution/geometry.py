@@ -111,17 +111,17 @@ def _widened(values: Sequence[int], missing: int) -> Sizes:
 def tensor_array(tensor: TensorDesc, pointer: int, groups: int) -> Array:
     """A tensor's memory as an array [batch, group, channel, *three spatial dimensions]."""
     (batch, channels, *spatial), (outer, inner, *steps) = tensor.sizes, tensor.element_strides
-    own, missing = channels // groups, DIMENSIONS - len(spatial)
-    strides = (outer, own * inner, inner, *[0] * missing, *steps)
-    return array_at(pointer, (batch, groups, own, *[1] * missing, *spatial), tensor.data_type.numpy, strides)
+    per_group, missing = channels // groups, DIMENSIONS - len(spatial)
+    strides = (outer, per_group * inner, inner, *[0] * missing, *steps)
+    return array_at(pointer, (batch, groups, per_group, *[1] * missing, *spatial), tensor.data_type.numpy, strides)
 
 
 def filter_array(tensor: TensorDesc, pointer: int, groups: int) -> Array:
     """A filter's memory as an array [group, first channel of the group, second channel, *three dimensions of the window]."""
     (channels, second, *window), (outer, inner, *steps) = tensor.sizes, tensor.element_strides
-    own, missing = channels // groups, DIMENSIONS - len(window)
-    strides = (own * outer, outer, inner, *[0] * missing, *steps)
-    return array_at(pointer, (groups, own, second, *[1] * missing, *window), tensor.data_type.numpy, strides)
+    per_group, missing = channels // groups, DIMENSIONS - len(window)
+    strides = (per_group * outer, outer, inner, *[0] * missing, *steps)
+    return array_at(pointer, (groups, per_group, second, *[1] * missing, *window), tensor.data_type.numpy, strides)
 
 
 def extents(sizes: Sequence[int], most: int) -> Sizes:

@@ -79,11 +79,11 @@ class TransposedPlan(TiledPlan):
             f"{' x '.join(map(str, self._extent))} (channels and taps x terms x positions)"
         )
 
-    def _work(self, arrays: dict[str, Array], own: dict[str, Array]) -> Callable[[Tile], None]:
+    def _work(self, arrays: dict[str, Array], scratch: dict[str, Array]) -> Callable[[Tile], None]:
         geometry, rows = self._geometry, self._rows
         x, y, filters, first = arrays["input_tensor"], arrays["output_tensor"], arrays["filter"], self._first_calls(arrays)
-        finish = self._finish.bind(own)
-        sums, columns, panel = own["sums"], own["columns"], own["panel"]
+        finish = self._finish.bind(scratch)
+        sums, columns, panel = scratch["sums"], scratch["columns"], scratch["panel"]
         taps, every_box, phases = self._taps(), list(boxes(geometry.spatial, self._extent)), self._phases()
 
         def compute(tile: Tile) -> None:

@@ -101,8 +101,8 @@ class Blocking(PlanPart):
     def ranges(self) -> tuple[tuple[Block, ...], ...]:
         """The blocks, grouped by the groups that they share."""
         parts = [self._parts(at) for at in range(len(self.axes))]
-        kept = [[slice(None)] if axis.reduced else own for axis, own in zip(self.axes, parts, strict=True)]
-        reduced = [own if axis.reduced else [slice(None)] for axis, own in zip(self.axes, parts, strict=True)]
+        kept = [[slice(None)] if axis.reduced else axis_parts for axis, axis_parts in zip(self.axes, parts, strict=True)]
+        reduced = [axis_parts if axis.reduced else [slice(None)] for axis, axis_parts in zip(self.axes, parts, strict=True)]
         return tuple(
             tuple(self._block_of(row, groups, entries) for row, entries in enumerate(product(*reduced))) for groups in product(*kept)
         )
@@ -136,13 +136,13 @@ class Blocking(PlanPart):
 
     def _block_of(self, row: int, groups: Sequence[slice], entries: Sequence[slice]) -> Block:
         outer = self._outer
-        along = [part if axis.reduced else own for axis, own, part in zip(self.axes, groups, entries, strict=True)]
+        along = [part if axis.reduced else group_places for axis, group_places, part in zip(self.axes, groups, entries, strict=True)]
         first = along[outer].stop - along[outer].start
         fold = min(first, self._fold) if self.axes[outer].reduced else first
-        own = [slice(0, 1) if axis.reduced else part for axis, part in zip(self.axes, groups, strict=True)]
+        group_places = [slice(0, 1) if axis.reduced else part for axis, part in zip(self.axes, groups, strict=True)]
         return Block(
             entries=(*(part.start for part in along[:outer]), *along[outer:]),
-            groups=(*(part.start for part in own[:outer]), None, *own[outer:]),
+            groups=(*(part.start for part in group_places[:outer]), None, *group_places[outer:]),
             row=row,
             shape=(first // fold, fold, *(part.stop - part.start for part in along[outer + 1 :])),
         )

@@ -203,23 +203,23 @@ class NormalizationLaunch:
 
     def coefficient(self, name: str, block: Block, thread: int) -> Array:
         """A statistic's entries for a block's groups, shaped to broadcast over the block."""
-        own = self.statistics[name][block.groups]
+        coefficients = self.statistics[name][block.groups]
         if not self.blocking.expands:
-            return own
+            return coefficients
         expanded = self.own[thread][f"expanded {name}"].reshape(-1)[: prod(block.shape[1:])].reshape(block.shape[1:])
         holds = block.groups, block.shape[1]
         if self._expanded[thread].get(name) != holds:
-            np.copyto(expanded, own[0])
+            np.copyto(expanded, coefficients[0])
             self._expanded[thread][name] = holds
         return expanded
 
     def add_up(self, at: int, block: Block, thread: int, first: Array, second: Array | None = None) -> None:
         """Sums `first`, or `first * second`, over the block's entries of each group into sum `at` of the block's row."""
-        own, shape = self.statistics["sums"][at, block.row][block.groups], block.shape
+        sums, shape = self.statistics["sums"][at, block.row][block.groups], block.shape
         if self._dots:
             apart = self.own[thread]["apart"][: prod(shape[:-1])].reshape(shape[:-1])
             np.vecdot(first, self._ones[: shape[-1]] if second is None else second, out=apart)
-            np.add.reduce(apart, axis=(0, *self.blocking.inner_reduced[:-1]), dtype=np.float64, out=own[..., 0], keepdims=True)
+            np.add.reduce(apart, axis=(0, *self.blocking.inner_reduced[:-1]), dtype=np.float64, out=sums[..., 0], keepdims=True)
             return
         operands = [first] if second is None else [first, second]
         if all(operand.flags.c_contiguous for operand in operands):
@@ -233,7 +233,7 @@ class NormalizationLaunch:
             apart = self.own[thread]["apart"][: prod(shape[1:])]
             np.einsum(self._one if second is None else self._two, *operands, out=apart.reshape(shape[1:]))
         inner = tuple(at - 1 for at in self.blocking.inner_reduced)
-        np.add.reduce(apart.reshape(shape[1:]), axis=inner, dtype=np.float64, out=own[0], keepdims=True)
+        np.add.reduce(apart.reshape(shape[1:]), axis=inner, dtype=np.float64, out=sums[0], keepdims=True)
 
     def total(self, block: Block) -> Array:
         """Each sum over all entries of a block's groups, in float64."""

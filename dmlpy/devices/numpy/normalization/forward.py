@@ -195,5 +195,5 @@ class Forward:
 
     def _activate(self, y: Array, thread: int) -> None:
         assert self._activation is not None
-        own = self._launch.own[thread]
-        self._activation.bind(y, y, own["activation"], own["mask"])()
+        scratch = self._launch.own[thread]
+        self._activation.bind(y, y, scratch["activation"], scratch["mask"])()

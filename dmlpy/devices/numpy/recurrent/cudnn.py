@@ -120,8 +120,8 @@ class NetworkPlan(PlanWithoutConstants):
     # memory
 
     def _layer_layout(self, layer: StackLayer, plan: LayerPlan) -> Layout:
-        own = [(name, tensor.sizes, tensor.data_type.numpy) for name, tensor in layer.scratch.items()]
-        return Layout([*own, ("work", (plan.temporary_size,), np.dtype(np.uint8))], _ALIGNMENT)
+        scratch = [(name, tensor.sizes, tensor.data_type.numpy) for name, tensor in layer.scratch.items()]
+        return Layout([*scratch, ("work", (plan.temporary_size,), np.dtype(np.uint8))], _ALIGNMENT)
 
     def _view(self, place: Place, memory: Memory) -> Array:
         address, itemsize = memory[place.memory]
@@ -164,10 +164,10 @@ class NetworkPlan(PlanWithoutConstants):
 
     def _layer(self, layer: StackLayer, plan: LayerPlan, layout: Layout, arrays: Arrays, memory: Memory, temporary: int) -> list[Call]:
         """The work of one layer."""
-        own = layout.typed_pointers(temporary + self._shared.size)
-        memory = {**memory, **own}
+        scratch = layout.typed_pointers(temporary + self._shared.size)
+        memory = {**memory, **scratch}
         calls: list[Call] = []
-        views, (work, _) = {name: self._view(place, memory) for name, place in layer.places.items()}, own["work"]
+        views, (work, _) = {name: self._view(place, memory) for name, place in layer.places.items()}, scratch["work"]
         if self._packs:
             if layer.identity is not None:
                 calls.append(_identity(self._view(layer.identity, memory)))

@@ -99,8 +99,8 @@ class RecurrentPlan(Plan):
         shares: list[list[Call]] = [[] for _ in range(threads)]
         for at, (direction, samples) in enumerate(self._division.recurrences):
             layout = self._scratch[samples.stop - samples.start]
-            own = layout.arrays_at(scratch + at % threads * self._recurrence_scratch_size)
-            shares[at % threads].append(Recurrence(self._form, direction, samples, arrays, packed, own).bound())
+            of_thread = layout.arrays_at(scratch + at % threads * self._recurrence_scratch_size)
+            shares[at % threads].append(Recurrence(self._form, direction, samples, arrays, packed, of_thread).bound())
 
         def run(some: list[Call], thread: int) -> None:
             for call in some:
