@@ -64,8 +64,8 @@ def gather_blocks(node: Node) -> Sequence[Array]:
     places = np.where(inside, indices, 0)
 
     def rows(table: Array) -> Array:
-        found: Array = np.take(table, places if table.shape[axis] == count else np.zeros_like(places), axis)
-        return found
+        gathered: Array = np.take(table, places if table.shape[axis] == count else np.zeros_like(places), axis)
+        return gathered
 
     numbers = _unpack(rows(data), bits).astype(np.float32)
     place = quantized if quantized < axis else quantized - 1 + indices.ndim
@@ -77,18 +77,18 @@ def gather_blocks(node: Node) -> Sequence[Array]:
         raise node.refusal("onnx.invalid", f"input {_SCALES} 'scales'", listed(scales.shape), expected)
 
     def spread(parameters: Array) -> Array:
-        found: Array = np.take(parameters, np.arange(size) // block, place).astype(np.float32)
-        return found
+        repeated: Array = np.take(parameters, np.arange(size) // block, place).astype(np.float32)
+        return repeated
 
     if node.has(_ZEROS):
         numbers -= spread(_unpack(rows(node.array(_ZEROS)), bits))
     elif node.value(_DATA).element == TensorProto.UINT8:
         numbers -= np.float32(1 << (bits - 1))
-    found = (numbers * spread(rows(scales))).astype(scales.dtype)
+    gathered = (numbers * spread(rows(scales))).astype(scales.dtype)
     if not inside.all():
         outside = np.reshape(~inside, (*[1] * axis, *inside.shape, *[1] * (data.ndim - axis - 1)))
-        found = np.where(outside, np.zeros((), found.dtype), found)
-    return [found]
+        gathered = np.where(outside, np.zeros((), gathered.dtype), gathered)
+    return [gathered]
 
 
 def _unpack(table: Array, bits: int) -> Array:

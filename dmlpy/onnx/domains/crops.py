@@ -35,12 +35,12 @@ def crop_and_resize(node: Node) -> Sequence[Array]:
     images, boxes = node.array(_IMAGES), node.array(_BOXES).astype(np.float32)
     size = [int(number) for number in node.array(_SIZE)]
     fill = np.float32(node.attribute("extrapolation_value", 0.0))
-    found = np.empty((len(boxes), images.shape[1], *size), images.dtype)
+    crops = np.empty((len(boxes), images.shape[1], *size), images.dtype)
     for place, (box, image) in enumerate(zip(boxes, node.array(_PLACES), strict=True)):
         rows = _positions(box[0], box[2], images.shape[2], size[0])
         columns = _positions(box[1], box[3], images.shape[3], size[1])
-        found[place] = _crop(images[image], rows, columns, fill, nearest=mode == "nearest")
-    return [found]
+        crops[place] = _crop(images[image], rows, columns, fill, nearest=mode == "nearest")
+    return [crops]
 
 
 def _positions(start: np.float32, end: np.float32, size: int, count: int) -> Array:
@@ -49,26 +49,26 @@ def _positions(start: np.float32, end: np.float32, size: int, count: int) -> Arr
     if count == 1:
         return np.asarray([np.float32(0.5) * (start + end) * most], np.float32)
     step = (end - start) * most / np.float32(count - 1)
-    found: Array = start * most + np.arange(count, dtype=np.float32) * step
-    return found
+    positions: Array = start * most + np.arange(count, dtype=np.float32) * step
+    return positions
 
 
 def _crop(image: Array, rows: Array, columns: Array, fill: np.float32, *, nearest: bool) -> Array:
     inside = ((rows >= 0) & (rows <= image.shape[1] - 1))[:, None] & ((columns >= 0) & (columns <= image.shape[2] - 1))
     rows, columns = np.clip(rows, 0, image.shape[1] - 1), np.clip(columns, 0, image.shape[2] - 1)
     if nearest:
-        found = image[:, _round(rows)[:, None], _round(columns)]
+        cropped = image[:, _round(rows)[:, None], _round(columns)]
     else:
         top, left = np.floor(rows).astype(int), np.floor(columns).astype(int)
         bottom, right = np.ceil(rows).astype(int), np.ceil(columns).astype(int)
         down, across = (rows - top)[:, None], columns - left
         above = image[:, top[:, None], left] * (1 - across) + image[:, top[:, None], right] * across
         below = image[:, bottom[:, None], left] * (1 - across) + image[:, bottom[:, None], right] * across
-        found = above * (1 - down) + below * down
-    return np.where(inside, found, fill).astype(image.dtype)
+        cropped = above * (1 - down) + below * down
+    return np.where(inside, cropped, fill).astype(image.dtype)
 
 
 def _round(positions: Array) -> Array:
     """Rounds to the nearest element; ties away from 0."""
-    found: Array = np.floor(positions + np.float32(0.5)).astype(int)
-    return found
+    rounded: Array = np.floor(positions + np.float32(0.5)).astype(int)
+    return rounded

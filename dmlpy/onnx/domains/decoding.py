@@ -30,17 +30,17 @@ def block_repeated(node: Node) -> Sequence[Array]:
     words, scores, size = node.array(0), node.array(1).copy(), node.count("ngram_size")
     if words.ndim != 2 or scores.ndim != 2 or len(words) != len(scores):
         raise node.refusal("onnx.sizes", node.input_label(0), f"{listed(words.shape)} for scores {listed(scores.shape)}", "two rows alike")
-    for row, own in zip(words, scores, strict=True):
+    for row, word_scores in zip(words, scores, strict=True):
         if len(row) < size:
             continue
         starts = np.arange(len(row) - size + 1)
         for place, word in enumerate(row[len(row) - size + 1 :]):
             starts = starts[row[starts + place] == word]
         blocked = row[starts + size - 1]
-        if (unknown := blocked[(blocked < 0) | (blocked >= own.size)]).size:
-            expected = f"words from 0 to {own.size - 1}, which have scores"
+        if (unknown := blocked[(blocked < 0) | (blocked >= word_scores.size)]).size:
+            expected = f"words from 0 to {word_scores.size - 1}, which have scores"
             raise node.refusal("onnx.invalid", node.input_label(0), f"a word {unknown[0]}", expected)
-        own[blocked] = -np.inf
+        word_scores[blocked] = -np.inf
     return [scores]
 
 

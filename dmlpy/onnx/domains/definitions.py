@@ -91,11 +91,11 @@ def _same(node: Node) -> tuple[Sequence[str], Sequence[str], Sequence[NodeProto]
         given[1] = "places"
     if node.op_type == "Pad" and node.has(2):
         given[2], nodes = _scalar(node, 2, "value")
-    own = helper.make_node(node.op_type, given, ["y"])
+    renamed_node = helper.make_node(node.op_type, given, ["y"])
     renamed = {"bilinear": "linear", "bicubic": "cubic"} if node.op_type == "GridSample" else {}
     attributes = {"mode": "bilinear", **node.attributes} if renamed else node.attributes
-    own.attribute.extend(helper.make_attribute(name, renamed.get(str(value), value)) for name, value in attributes.items())
-    return inputs, ("y",), [*nodes, own]
+    renamed_node.attribute.extend(helper.make_attribute(name, renamed.get(str(value), value)) for name, value in attributes.items())
+    return inputs, ("y",), [*nodes, renamed_node]
 
 
 @_defines("Range")
@@ -225,16 +225,16 @@ def _gated_add(node: Node) -> tuple[Sequence[str], Sequence[str], Sequence[NodeP
     return ("x", "y", "gate"), ("z",), [helper.make_node("Mul", ["y", "gate"], ["gated"]), helper.make_node("Add", ["x", "gated"], ["z"])]
 
 
-def _root_mean_squares(data: str, epsilon: float, found: str) -> list[NodeProto]:
+def _root_mean_squares(data: str, epsilon: float, normalized: str) -> list[NodeProto]:
     """The data divided by the root mean square of its last axis."""
     return [
-        _integers(f"{found} axis", -1),
-        _constant(f"{found} least", epsilon),
-        helper.make_node("Mul", [data, data], [f"{found} squares"]),
-        helper.make_node("ReduceMean", [f"{found} squares", f"{found} axis"], [f"{found} means"]),
-        helper.make_node("Add", [f"{found} means", f"{found} least"], [f"{found} above 0"]),
-        helper.make_node("Sqrt", [f"{found} above 0"], [f"{found} roots"]),
-        helper.make_node("Div", [data, f"{found} roots"], [found]),
+        _integers(f"{normalized} axis", -1),
+        _constant(f"{normalized} least", epsilon),
+        helper.make_node("Mul", [data, data], [f"{normalized} squares"]),
+        helper.make_node("ReduceMean", [f"{normalized} squares", f"{normalized} axis"], [f"{normalized} means"]),
+        helper.make_node("Add", [f"{normalized} means", f"{normalized} least"], [f"{normalized} above 0"]),
+        helper.make_node("Sqrt", [f"{normalized} above 0"], [f"{normalized} roots"]),
+        helper.make_node("Div", [data, f"{normalized} roots"], [normalized]),
     ]
 
 

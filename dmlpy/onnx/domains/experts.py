@@ -58,8 +58,8 @@ class _Layer:
 
     def __call__(self, x: Array, expert: int) -> Array:
         """The outputs of rows of inputs."""
-        found: Array = x @ self._matrix(expert).T
-        return found if self.bias is None else found + self.bias[expert].astype(np.float32)
+        product: Array = x @ self._matrix(expert).T
+        return product if self.bias is None else product + self.bias[expert].astype(np.float32)
 
     def _matrix(self, expert: int) -> Array:
         if not self.bits or self.scales is None:
@@ -77,8 +77,8 @@ class _Layer:
 def _unpacked(packed: Array, bits: int) -> Array:
     """Numbers of bytes along the last dimension, in FLOAT32."""
     shifts = np.arange(0, 8, bits, dtype=np.uint8)
-    found = (packed[..., None] >> shifts) & np.uint8((1 << bits) - 1)
-    return found.reshape(*packed.shape[:-1], -1).astype(np.float32)
+    numbers = (packed[..., None] >> shifts) & np.uint8((1 << bits) - 1)
+    return numbers.reshape(*packed.shape[:-1], -1).astype(np.float32)
 
 
 def _describe(node: Node) -> Sequence[OutputType]:
@@ -148,8 +148,8 @@ def _mix(node: Node, tokens: Array, chosen: Array, shares: Array, first: _Layer,
     total = np.zeros_like(tokens)
     for expert in np.unique(chosen):
         rows, places = np.nonzero(chosen == expert)
-        found = second(activation(first(tokens[rows], expert)), expert)
-        total[rows] += found * shares[rows, places, None]
+        results = second(activation(first(tokens[rows], expert)), expert)
+        total[rows] += results * shares[rows, places, None]
     return total.reshape(x.shape).astype(x.dtype)
 
 

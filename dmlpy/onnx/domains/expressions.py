@@ -65,9 +65,9 @@ def compile_expression(node: Node, name: str, given: str, *, is_whole: bool = Fa
     """
     if not given and not is_whole:
         raise node.refusal("onnx.invalid", name, "''", "an expression that matches a character or more")
-    found = _sequence(node, name, given)
-    if found is not None and (is_whole or found.fullmatch("") is None):
-        return found
+    expression = _sequence(node, name, given)
+    if expression is not None and (is_whole or expression.fullmatch("") is None):
+        return expression
     if (re2 := _module()) is not None:
         return _compile_re2(re2, node, name, given, is_whole=is_whole)
     expected = "characters and classes such as [a-z] one after the other, of which the last may occur any number of times"
@@ -107,10 +107,10 @@ def _sequence(node: Node, name: str, given: str) -> re.Pattern[str] | None:
         NotLowered: it has too many characters.
     """
     parts, place, count = [], 0, 0
-    while (found := _ATOM.match(given, place)) is not None:
-        parts.append(_spelled(found[1]) + found[2])
-        place = found.end()
-        count += int(found[2][1:-1] or 1)
+    while (match := _ATOM.match(given, place)) is not None:
+        parts.append(_spelled(match[1]) + match[2])
+        place = match.end()
+        count += int(match[2][1:-1] or 1)
         if count > _MOST_CHARACTERS:
             raise node.refusal("onnx.limit", name, f"one of more than {_MOST_CHARACTERS} characters", f"at most {_MOST_CHARACTERS}")
     last = _LAST.match(given, place)
@@ -124,5 +124,5 @@ def _sequence(node: Node, name: str, given: str) -> re.Pattern[str] | None:
 
 def _spelled(atom: str) -> str:
     """A character or a class as Python spells it."""
-    found = {r"\s": f"[{_SPACES}]", r"\S": f"[^{_SPACES}]"}.get(atom) or atom.replace(r"\s", _SPACES)
-    return _IN_CLASS.sub(lambda part: part[0] if len(part[0]) > 1 else f"\\{part[0]}", found) if found.startswith("[") else found
+    spelled = {r"\s": f"[{_SPACES}]", r"\S": f"[^{_SPACES}]"}.get(atom) or atom.replace(r"\s", _SPACES)
+    return _IN_CLASS.sub(lambda part: part[0] if len(part[0]) > 1 else f"\\{part[0]}", spelled) if spelled.startswith("[") else spelled

@@ -39,10 +39,10 @@ def murmur_hash(node: Node) -> Sequence[Array]:
         raise node.refusal("onnx.type", node.input_label(0), keys.dtype.name, f"texts, or one of {listed(_NUMBERS)}")
     if keys.dtype.kind in "OU":
         hashes = [_hash(np.frombuffer(str(text).encode("utf-8", "surrogatepass"), np.uint8)[None], seed)[0] for text in keys.ravel()]
-        found = np.array(hashes, np.uint32)
+        hashed = np.array(hashes, np.uint32)
     else:
-        found = _hash(np.ascontiguousarray(keys).reshape(-1, 1).view(np.uint8), seed)
-    return [found.reshape(keys.shape).view(np.uint32 if node.attribute("positive", 1) else np.int32)]
+        hashed = _hash(np.ascontiguousarray(keys).reshape(-1, 1).view(np.uint8), seed)
+    return [hashed.reshape(keys.shape).view(np.uint32 if node.attribute("positive", 1) else np.int32)]
 
 
 def _hash(rows: Array, seed: int) -> Array:
@@ -56,14 +56,14 @@ def _hash(rows: Array, seed: int) -> Array:
         mixed = mixed ^ word
         if (index + 1) * _WORD <= length:  # what is left at the end is not stirred
             mixed = ((mixed << 13 | mixed >> 19) * 5 + 0xE6546B64) & _BITS
-    found = np.array(mixed, np.uint32).reshape(count) ^ np.uint32(length & _BITS)
-    found ^= found >> np.uint32(16)
+    hashed = np.array(mixed, np.uint32).reshape(count) ^ np.uint32(length & _BITS)
+    hashed ^= hashed >> np.uint32(16)
     for shift, factor in _LAST_FACTORS:
-        found *= factor
-        found ^= found >> np.uint32(shift)
-    return found
+        hashed *= factor
+        hashed ^= hashed >> np.uint32(shift)
+    return hashed
 
 
 def _rotated(words: Array, bits: int) -> Array:
-    found: Array = words << np.uint32(bits) | words >> np.uint32(32 - bits)
-    return found
+    rotated: Array = words << np.uint32(bits) | words >> np.uint32(32 - bits)
+    return rotated

@@ -87,11 +87,11 @@ def find_host_operator(op_type: str, domain: str) -> HostOperator | None:
 
 def describe_outputs(node: Node) -> Sequence[OutputType]:
     """The types and the sizes of a node's outputs, as far as they are known."""
-    found = find_host_operator(node.op_type, node.domain)
-    if found is None:
+    operator = find_host_operator(node.op_type, node.domain)
+    if operator is None:
         return ()
     try:
-        return found.describes(node)
+        return operator.describes(node)
     except NotLowered:  # running the node reports the problem
         return ()
     except (ArithmeticError, LookupError, TypeError, ValueError):
@@ -102,11 +102,11 @@ def describe_outputs(node: Node) -> Sequence[OutputType]:
 
 def find_problems(node: Node) -> Sequence[Problem]:
     """Why the host cannot run a node of an operator that it has: attributes that it does not support."""
-    found = find_host_operator(node.op_type, node.domain)
-    if found is None or found.checks is None:
+    operator = find_host_operator(node.op_type, node.domain)
+    if operator is None or operator.checks is None:
         return ()
     try:
-        found.checks(node)
+        operator.checks(node)
     except NotLowered as reason:
         return reason.problems
     return ()
@@ -125,13 +125,13 @@ def compute_node(proto: NodeProto, domain: str, opset: int, arrays: Mapping[str,
     Raises:
         CompileError: inputs or attributes contradict the operator.
     """
-    found = find_host_operator(proto.op_type, domain)
-    assert found is not None  # the lowering leaves no other nodes to the host
+    operator = find_host_operator(proto.op_type, domain)
+    assert operator is not None  # the lowering leaves no other nodes to the host
     inputs = tuple(_given(name, arrays[name]) if name else None for name in proto.input)
     node = Node(proto.name, proto, domain, opset, inputs, (), LATEST, _refuse_read, budget)
     try:
         with np.errstate(all="ignore"):
-            results = found.computes(node)
+            results = operator.computes(node)
     except NotLowered as reason:
         raise CompileError(proto.name, [problem.under(proto.name) for problem in reason.problems]) from None
     except (ArithmeticError, LookupError, TypeError, ValueError) as error:

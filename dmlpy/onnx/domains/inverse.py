@@ -36,10 +36,10 @@ def inverse(node: Node) -> Sequence[Array]:
 
 def _one_by_one(matrices: Array) -> Array:
     """The inverses if some matrices are singular: theirs are NaN."""
-    found = np.full_like(matrices, np.nan)
+    inverses = np.full_like(matrices, np.nan)
     for place in np.ndindex(*matrices.shape[:-2]):
         try:
-            found[place] = np.linalg.inv(matrices[place])
+            inverses[place] = np.linalg.inv(matrices[place])
         except np.linalg.LinAlgError:
             continue
-    return found
+    return inverses

@@ -35,13 +35,13 @@ def _column(node: Node, kind: str) -> tuple[Array, Any]:
     """The keys or the values of a table, and the default of values."""
     tensor = node.attribute(f"{kind}_tensor")
     if tensor is not None:
-        found = numpy_helper.to_array(tensor).reshape(-1)
-        if found.dtype.hasobject:
-            found = np.array([item.decode() if isinstance(item, bytes) else item for item in found], object)
+        column = numpy_helper.to_array(tensor).reshape(-1)
+        if column.dtype.hasobject:
+            column = np.array([item.decode() if isinstance(item, bytes) else item for item in column], object)
         ends = {"O": "strings", "i": "int64s", "f": "floats"}
         default = node.attribute("default_tensor")
-        own = found.dtype.type(_TYPES[ends[found.dtype.kind]][1]) if found.dtype.kind in "if" else "_Unused"
-        return found, own if default is None else numpy_helper.to_array(default).reshape(-1)[0]
+        usual = column.dtype.type(_TYPES[ends[column.dtype.kind]][1]) if column.dtype.kind in "if" else "_Unused"
+        return column, usual if default is None else numpy_helper.to_array(default).reshape(-1)[0]
     given = [end for end in _TYPES if node.attribute(f"{kind}_{end}")]
     if len(given) != 1:
         names = ", ".join(f"{kind}_{end}" for end in _TYPES)
@@ -85,5 +85,5 @@ def replace_elements(node: Node) -> Sequence[Array]:
     known: dict[Any, Any] = {}
     for key, value in zip(keys.tolist(), values.tolist(), strict=True):
         known.setdefault(key if key == key else _NAN, value)
-    found = [known.get(item if item == item else _NAN, default) for item in x.reshape(-1).tolist()]
-    return [np.asarray(found, values.dtype).reshape(x.shape)]
+    replaced = [known.get(item if item == item else _NAN, default) for item in x.reshape(-1).tolist()]
+    return [np.asarray(replaced, values.dtype).reshape(x.shape)]

@@ -144,12 +144,12 @@ def encode_categories(node: Node) -> Sequence[Array]:
     categories = np.asarray(node.required(name), object if texts else np.int64)
     node.reserve_elements(*x.shape, len(categories))
     known = x if texts else x.astype(np.int64)
-    found = known[..., None] == categories
-    if not node.attribute("zeros", 1) and not found.any(-1).all():
-        lost = known[~found.any(-1)].reshape(-1)[0]
+    is_category = known[..., None] == categories
+    if not node.attribute("zeros", 1) and not is_category.any(-1).all():
+        lost = known[~is_category.any(-1)].reshape(-1)[0]
         raise node.refusal("onnx.invalid", node.input_label(0), repr(lost), f"one of {name}: zeros is 0")
-    first = np.cumsum(found[..., ::-1], -1)[..., ::-1] == 1
-    return [np.asarray(found & first, np.float32).reshape(*x.shape, len(categories))]
+    first = np.cumsum(is_category[..., ::-1], -1)[..., ::-1] == 1
+    return [np.asarray(is_category & first, np.float32).reshape(*x.shape, len(categories))]
 
 
 def _describe_scores(node: Node) -> Sequence[OutputType]:

@@ -72,8 +72,8 @@ def _by_head(node: Node, index: int, heads: int, ahead: tuple[int, int] | None =
         batch, steps = ahead or ("batch", "steps")
         expected = f"[{batch}, {steps}, {heads} heads of {size or 'one size'}]"
         raise node.refusal("onnx.sizes", node.input_label(index), listed(sizes), expected)
-    found: Array = node.array(index).astype(np.float32).reshape(*sizes[:2], heads, sizes[2] // heads)
-    return found
+    array: Array = node.array(index).astype(np.float32).reshape(*sizes[:2], heads, sizes[2] // heads)
+    return array
 
 
 def _spread(node: Node, index: int, ahead: tuple[int, int], forms: Mapping[int, tuple[int, int]]) -> Array:
@@ -82,5 +82,5 @@ def _spread(node: Node, index: int, ahead: tuple[int, int], forms: Mapping[int, 
     if len(sizes) != 3 or sizes[:2] != ahead or sizes[2] not in forms:
         allowed = " or ".join(listed((*ahead, width)) for width in forms)
         raise node.refusal("onnx.sizes", node.input_label(index), listed(sizes), allowed)
-    found: Array = node.array(index).astype(np.float32).reshape(*ahead, *forms[sizes[2]])
-    return found
+    array: Array = node.array(index).astype(np.float32).reshape(*ahead, *forms[sizes[2]])
+    return array

@@ -109,5 +109,5 @@ def _by_beam(node: Node, cache: Array) -> Array:
     groups, beams, _ = origins.shape
     rows = (origins + np.arange(groups)[:, None, None] * beams).reshape(groups * beams, -1)[:, : cache.shape[2]].copy()
     rows[:, -1] = np.arange(len(rows))  # the newest token belongs to the beam itself
-    found: Array = cache[rows[:, None, :], np.arange(cache.shape[1])[:, None], np.arange(cache.shape[2])]
-    return found
+    reordered: Array = cache[rows[:, None, :], np.arange(cache.shape[1])[:, None], np.arange(cache.shape[2])]
+    return reordered

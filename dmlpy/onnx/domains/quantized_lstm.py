@@ -58,8 +58,8 @@ class Weights:
         scale = (most - least) / np.float32(255) if most > least else np.float32(1)
         zero = np.rint(np.clip(-least / scale, 0, 255))
         numbers = np.clip(np.rint(rows / scale) + zero, 0, 255).astype(np.float64) - np.float64(zero)
-        found: Array = (numbers @ self.numbers).astype(np.float32) * (self.scales * scale)
-        return found
+        product: Array = (numbers @ self.numbers).astype(np.float32) * (self.scales * scale)
+        return product
 
 
 class _Summed(Parameters):
@@ -110,7 +110,7 @@ class _Direction:
         x = x[times, rows]
         sums = inputs.product(x.reshape(-1, width)).reshape(longest, batch, -1) + self._bias(units)
         h, c = self._state(_H, batch, units), self._state(_C, batch, units)
-        found = np.zeros((steps, batch, units), np.float32)
+        outputs = np.zeros((steps, batch, units), np.float32)
         for step in range(longest):
             # If all of Y is requested, the range of the states excludes rows that have ended: they are zeros then.
             seen = np.where(within[step - 1][:, None], h, 0) if step and self.node.proto.output[0] else h
@@ -118,8 +118,8 @@ class _Direction:
             new_h, new_c, _ = lstm_step(cell, self.functions, parameters, gates, h, c)
             taken = within[step][:, None]
             h, c = np.where(taken, new_h, h), np.where(taken, new_c, c)
-            found[times[step], rows] = np.where(taken, new_h, 0)
-        return found, h, c
+            outputs[times[step], rows] = np.where(taken, new_h, 0)
+        return outputs, h, c
 
     def _bias(self, units: int) -> Array:
         """The sum of both biases, [4 H]."""
@@ -161,11 +161,11 @@ def quantized_lstm(node: Node) -> Sequence[Array]:
     _check(node, len(backwards))
     functions = tuple(parse_activations(node, "LSTM", len(backwards)))
     lengths = node.array(_LENGTHS) if node.has(_LENGTHS) else np.full(batch, steps)
-    found = [
+    by_direction = [
         _Direction(node, number, backward, functions[3 * number : 3 * number + 3], lengths).run(x)
         for number, backward in enumerate(backwards)
     ]
-    sequences, hidden, memory = zip(*found, strict=True)
+    sequences, hidden, memory = zip(*by_direction, strict=True)
     return [np.stack(sequences, 1), np.stack(hidden), np.stack(memory)]
 
 

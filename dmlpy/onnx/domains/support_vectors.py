@@ -146,11 +146,11 @@ class _Pairs:
         """The probabilities of the classes, [rows, classes], that fit those of all pairs best."""
         assert self.shares is not None
         classes = len(self.counts)
-        own = np.clip(1 / (1 + np.exp(scores * self.shares[0] + self.shares[1])), _LEAST_SHARE, 1 - _LEAST_SHARE)
+        shares = np.clip(1 / (1 + np.exp(scores * self.shares[0] + self.shares[1])), _LEAST_SHARE, 1 - _LEAST_SHARE)
         pairs = np.zeros((len(scores), classes, classes))
         for index, (one, other) in enumerate(combinations(range(classes), 2)):
-            pairs[:, one, other] = own[:, index]
-            pairs[:, other, one] = 1 - own[:, index]
+            pairs[:, one, other] = shares[:, index]
+            pairs[:, other, one] = 1 - shares[:, index]
         return _couple(pairs)
 
 
@@ -177,11 +177,11 @@ def _couple(pairs: Array) -> Array:
         if not len(active):
             break
         for index in range(classes):
-            own = q[:, index, index]
-            step = (total - products[:, index]) / own
+            on_diagonal = q[:, index, index]
+            step = (total - products[:, index]) / on_diagonal
             p[:, index] += step
             scale = 1 + step
-            total = (total + step * (step * own + 2 * products[:, index])) / scale**2
+            total = (total + step * (step * on_diagonal + 2 * products[:, index])) / scale**2
             products = (products + step[:, None] * q[:, index]) / scale[:, None]
             p = p / scale[:, None]
         shares[active] = p
@@ -215,14 +215,14 @@ def kernel_classifier(node: Node) -> Sequence[Array]:
     pairs = _Pairs.of(node, classes)
     x = feature_rows(node, pairs.vectors.shape[1])
     scores = pairs.scores(_kernel(node, x, pairs.vectors))
-    found = labels[pairs.votes(scores).argmax(-1)]
+    winners = labels[pairs.votes(scores).argmax(-1)]
     if pairs.shares is not None:
-        return [found, transform_scores(pairs.probabilities(scores), transform).astype(np.float32)]
+        return [winners, transform_scores(pairs.probabilities(scores), transform).astype(np.float32)]
     if classes > 2:
-        return [found, transform_scores(scores, transform).astype(np.float32)]
+        return [winners, transform_scores(scores, transform).astype(np.float32)]
     (score,) = scores.T
     other = -score if transform == "NONE" else 1 - score
-    return [found, transform_pairs(node, score, other, transform).astype(np.float32)]
+    return [winners, transform_pairs(node, score, other, transform).astype(np.float32)]
 
 
 def _scores_of_classes(node: Node, classes: int) -> Array:

@@ -52,8 +52,8 @@ def _expressions(node: Node) -> list[Expression] | None:
 def match_texts(node: Node) -> Sequence[Array]:
     """Whether each text as a whole matches an expression of RE2."""
     texts, expression = node.array(0), _expression(node)
-    found = [expression.fullmatch(str(text)) is not None for text in texts.ravel()]
-    return [np.array(found, np.bool_).reshape(texts.shape)]
+    matches = [expression.fullmatch(str(text)) is not None for text in texts.ravel()]
+    return [np.array(matches, np.bool_).reshape(texts.shape)]
 
 
 @register_host_operator("Tokenizer", _describe_outputs, checks=_expressions)
@@ -75,10 +75,10 @@ def tokenize(node: Node) -> Sequence[Array]:
         return [np.empty((*texts.shape, 0), object)]
     if node.attribute("mark", 0):
         rows = [[_START, *row, _END] for row in rows]
-    found = np.full((len(rows), max(map(len, rows))), str(node.attribute("pad_value", "")), object)
+    tokens = np.full((len(rows), max(map(len, rows))), str(node.attribute("pad_value", "")), object)
     for place, row in enumerate(rows):
-        found[place, : len(row)] = row
-    return [found.reshape(*texts.shape, -1)]
+        tokens[place, : len(row)] = row
+    return [tokens.reshape(*texts.shape, -1)]
 
 
 def _tokens(node: Node, text: str, separators: Sequence[Expression] | None, least: int) -> list[str]:
@@ -99,7 +99,7 @@ def _split(node: Node, text: str, separators: Sequence[Expression]) -> list[str]
     for separator in separators:
         if _PLACES.isdisjoint(separator.pattern) and next(iter(separator.finditer(text)), None) is None:
             continue  # no part of it has one
-        parts = [own for part in parts for own in _between(node, part, separator)]
+        parts = [piece for part in parts for piece in _between(node, part, separator)]
     return parts
 
 

@@ -44,18 +44,18 @@ class _Ids:
         """The indices of nodes; -1 for missing ones."""
         keys = self._keys(trees, nodes)
         places = np.minimum(np.searchsorted(self._sorted, keys), len(self._sorted) - 1)
-        found: Array = np.where((keys >= 0) & (self._sorted[places] == keys), self._order[places], -1)
-        return found
+        nodes_of_keys: Array = np.where((keys >= 0) & (self._sorted[places] == keys), self._order[places], -1)
+        return nodes_of_keys
 
     def _keys(self, trees: Array, nodes: Array) -> Array:
         """A number for each pair; -1 for a tree or a number that no node has."""
-        found = np.zeros(len(trees), np.int64)
+        keys = np.zeros(len(trees), np.int64)
         known = np.ones(len(trees), bool)
         for kinds, given in ((self._trees, trees), (self._nodes, nodes)):
             places = np.minimum(np.searchsorted(kinds, given), len(kinds) - 1)
             known &= kinds[places] == given
-            found = found * len(kinds) + places
-        return np.where(known, found, -1)
+            keys = keys * len(kinds) + places
+        return np.where(known, keys, -1)
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,7 @@ class _Nodes:
         if unknown := sorted(set(names) - _MODES.keys()):
             raise node.refusal("onnx.invalid", "nodes_modes", repr(unknown[0]), f"one of {listed([*_MODES])}")
         count = len(names)
-        found = cls(
+        nodes = cls(
             tree_ids=required_integers(node, "nodes_treeids"),
             node_ids=required_integers(node, "nodes_nodeids"),
             modes=np.asarray([_MODES[name] for name in names], np.int64),
@@ -95,11 +95,11 @@ class _Nodes:
             tracks=required_integers(node, "nodes_missing_value_tracks_true", [0] * count).astype(bool),
             children=(required_integers(node, "nodes_falsenodeids"), required_integers(node, "nodes_truenodeids")),
         )
-        others = (found.tree_ids, found.node_ids, found.features, found.splits, found.tracks, *found.children)
+        others = (nodes.tree_ids, nodes.node_ids, nodes.features, nodes.splits, nodes.tracks, *nodes.children)
         if not count or any(len(given) != count for given in others):
             expected = "as many as the other attributes of nodes have, at least one"
             raise node.refusal("onnx.invalid", "nodes_modes", f"{count} texts", expected)
-        return found
+        return nodes
 
     def roots(self, node: Node, ways: Array) -> Array:
         """The index of each tree's root, which is not a node's child."""
@@ -195,11 +195,11 @@ def _leaf_weights(node: Node, targets: int, kind: str, ids: _Ids, numbers: Array
         )
     if places.min(initial=0) < 0 or places.max(initial=0) >= targets:
         raise node.refusal("onnx.invalid", f"{kind}_ids", listed(places[:8].tolist()), f"0 to {targets - 1}")
-    found = ids.find(tree_ids, node_ids)
-    if (found < 0).any():
+    leaves = ids.find(tree_ids, node_ids)
+    if (leaves < 0).any():
         raise node.refusal("onnx.invalid", f"{kind}_nodeids", "a number that no node of the tree has", "the number of a leaf")
-    held = is_leaf[found]
-    at = numbers[found[held]], places[held]
+    held = is_leaf[leaves]
+    at = numbers[leaves[held]], places[held]
     shape = int(is_leaf.sum()), targets
     weights, present = np.zeros(shape), np.zeros(shape, bool)
     np.add.at(weights, at, given[held])

@@ -79,14 +79,14 @@ class Trees:
     def leaves(self, x: Array) -> Array:
         """The leaf of each row of x in each tree, [rows, trees]."""
         rows, trees = (part.reshape(-1) for part in np.indices((len(x), len(self.roots))))
-        found = np.zeros((len(x), len(self.roots)), np.int64)
+        leaves = np.zeros((len(x), len(self.roots)), np.int64)
         current = self.roots[trees]
         for _ in range(len(self.features) + 1):
             if not len(rows):
-                return found
+                return leaves
             holds = self._holds(x[rows, self.features[current]], current).astype(int)
             ended, after = self.ends[holds, current], self.ways[holds, current]
-            found[rows[ended], trees[ended]] = after[ended]
+            leaves[rows[ended], trees[ended]] = after[ended]
             rows, trees, current = (part[~ended] for part in (rows, trees, after))
         raise NotLowered(
             [Problem("onnx.invalid", "nodes_truenodeids", "nodes that lead in a circle", "nodes of which each leads to a leaf")]

@@ -51,23 +51,23 @@ def problems_of(node: Node) -> list[Problem]:
     """Problems of a node that is invalid in ONNX, as far as its inputs are known."""
     if node.domain == MICROSOFT:
         past = PASTS.get(node.op_type)
-        own = [*part_problems(node), *(() if past is None else past_problems(node, past))]
-        return own or microsoft_sizes.size_problems(node)
+        problems = [*part_problems(node), *(() if past is None else past_problems(node, past))]
+        return problems or microsoft_sizes.size_problems(node)
     if node.domain not in inference_guard.DOMAINS or node.schema is None:
         return []
-    found = [*_types(node), *_type_numbers(node)] or ([] if node.domain else [*rank_problems(node), *value_problems(node)])
-    found = found or inference_guard.attribute_problems(node)
+    problems = [*_types(node), *_type_numbers(node)] or ([] if node.domain else [*rank_problems(node), *value_problems(node)])
+    problems = problems or inference_guard.attribute_problems(node)
     rule = None if node.domain else _RULES.get(node.op_type)
-    if rule is not None and not found:
-        found += rule(node)
-    return found
+    if rule is not None and not problems:
+        problems += rule(node)
+    return problems
 
 
 def size_problems(node: Node) -> list[Problem]:
     """Outputs of sizes that no array has, with elements or without."""
     known = [(index, value) for index, value in enumerate(node.outputs) if value is not None and value.is_static]
-    found = (sizes_problem(f"output {index}", value.static_sizes, value.element or 0) for index, value in known)
-    return [problem for problem in found if problem is not None]
+    problems = (sizes_problem(f"output {index}", value.static_sizes, value.element or 0) for index, value in known)
+    return [problem for problem in problems if problem is not None]
 
 
 def _rule(*op_types: str) -> Callable[[Rule], Rule]:
@@ -121,7 +121,7 @@ def _wrong_kind(node: Node, index: int, value: Value, formal: FormalInput) -> Pr
 def _spell_back(text: str) -> str:
     """dmlpy's name of a type of a schema: `float32` for `tensor(float)`."""
     name = text.removeprefix("tensor(").removesuffix(")")
-    return next((own for own, theirs in _SPELLED.items() if theirs == name), name)
+    return next((spelling for spelling, theirs in _SPELLED.items() if theirs == name), name)
 
 
 def _type_numbers(node: Node) -> Iterator[Problem]:
@@ -369,11 +369,11 @@ def _check_pads(node: Node) -> Iterator[Problem]:
         yield Problem("onnx.invalid", "pads", plural(len(pads), "number"), f"{2 * len(axes)}, a start and an end for each axis")
         return
     for place, axis in enumerate(axes):
-        own, size, where = (pads[place], pads[place + len(axes)]), node.sizes(0)[axis], f"axis {axis} of {listed(node.sizes(0))}"
-        if sum(own) < -size:
-            yield Problem("onnx.invalid", "pads", f"{own[0]} and {own[1]}", f"at least {-size} together: {where}")
-        elif node.attribute("mode", "constant") == "reflect" and max(own) > max(0, size - 1):
-            yield Problem("onnx.invalid", "pads", str(max(own)), f"at most {size - 1}: {where} is reflected")
+        both, size, where = (pads[place], pads[place + len(axes)]), node.sizes(0)[axis], f"axis {axis} of {listed(node.sizes(0))}"
+        if sum(both) < -size:
+            yield Problem("onnx.invalid", "pads", f"{both[0]} and {both[1]}", f"at least {-size} together: {where}")
+        elif node.attribute("mode", "constant") == "reflect" and max(both) > max(0, size - 1):
+            yield Problem("onnx.invalid", "pads", str(max(both)), f"at most {size - 1}: {where} is reflected")
 
 
 @_rule("Expand")
@@ -392,14 +392,16 @@ def _check_reshape(node: Node) -> Iterator[Problem]:
         return
     if node.has(1) and node.value(1).array is None:
         return
-    sizes, own = list(node.integers(1, "shape", ()) or ()), node.sizes(0)
+    sizes, input_sizes = list(node.integers(1, "shape", ()) or ()), node.sizes(0)
     keeps_zeros = bool(node.attribute("allowzero", 0))
-    wanted = [own[place] if size == 0 and place < len(own) and not keeps_zeros else size for place, size in enumerate(sizes)]
+    wanted = [
+        input_sizes[place] if size == 0 and place < len(input_sizes) and not keeps_zeros else size for place, size in enumerate(sizes)
+    ]
     known = prod(size for size in wanted if size != -1)
-    count_fits = known == prod(own) if -1 not in wanted else known != 0 and prod(own) % known == 0
+    count_fits = known == prod(input_sizes) if -1 not in wanted else known != 0 and prod(input_sizes) % known == 0
     if not count_fits or wanted.count(-1) > 1 or any(size < -1 for size in wanted):
         found = f"{listed(sizes)}, of {known} elements" if -1 not in wanted else listed(sizes)
-        yield Problem("onnx.invalid", "shape", found, f"sizes of the {prod(own)} elements of {listed(own)}; one may be -1")
+        yield Problem("onnx.invalid", "shape", found, f"sizes of the {prod(input_sizes)} elements of {listed(input_sizes)}; one may be -1")
 
 
 @_rule("GlobalAveragePool", "GlobalMaxPool", "GlobalLpPool")
