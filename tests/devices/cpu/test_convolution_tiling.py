@@ -52,6 +52,7 @@ CASES: dict[str, tuple[Any, ...]] = {
     "rows between those of taps, padding": ((2, 30, 17, 9), (40, 30, 3, 2), (1, 1), (5, 2), (5, 1), (5, 1), 1, RELU),
     "rows between those of taps, inside": ((1, 70, 21, 20), (20, 70, 3, 3), (1, 1), (9, 3), (0, 0), (0, 0), 1, None),
     "rows between those of taps, strides": ((1, 40, 25, 12), (33, 40, 3, 3), (2, 1), (7, 1), (3, 1), (2, 1), 1, CLIP),
+    "strides past what a tap between others reads": ((1, 8, 2, 13), (20, 8, 3, 3), (3, 1), (2, 1), (9, 1), (5, 1), 1, None),
     "pairs of columns": ((1, 3, 9, 63), (8, 3, 3, 3), (2, 2), (1, 1), (0, 0), (0, 0), 1, None),
 }
 

@@ -185,6 +185,7 @@ CONVOLUTIONS: dict[str, tuple[Any, ...]] = {
     "dilations larger than tiles": (9, 7, (14, 13), (3, 3), (1, 1), (12, 11), (12, 11), (12, 11), 1),
     "dilations with strides": (4, 6, (19, 21), (3, 3), (2, 2), (8, 7), (8, 7), (8, 6), 1),
     "dilated columns": (3, 5, (6, 20), (1, 3), (1, 3), (1, 9), (0, 9), (0, 9), 1),
+    "strides past what a tap between others reads": (3, 5, (2, 13), (3, 3), (3, 1), (2, 1), (9, 1), (5, 1), 1),
     "dilations beyond the image": (10, 4, (6, 7), (3, 3), (1, 1), (9, 8), (9, 8), (9, 8), 2),
 }
 DIVIDED = {"dilations larger than tiles": 9, "dilations with strides": 9, "dilated columns": 3, "dilations beyond the image": 1}

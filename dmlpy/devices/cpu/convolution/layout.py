@@ -92,6 +92,7 @@ def reaching_parts(out: int, taps: int, stride: int, dilation: int, start: int, 
     reaching = [tap for tap, (first, last) in enumerate(ranges) if first < last]
     if not reaching:
         return [whole]
+    reaching = [*range(reaching[0], reaching[-1] + 1)]  # strides may be so large that one between them reads nothing
     if divides:
         bounds = sorted({0, out, *(bound for tap in reaching for bound in ranges[tap])})
         parts = [
