@@ -211,6 +211,7 @@ def test_round_trips_are_exact(layout: ParamsLayout, dtype: Any, seed: int) -> N
     assert again.tobytes() == params.tobytes()
     weights, biases = params_to_weights_and_biases(params, layout)
     assert weights_and_biases_to_params(weights, biases, layout).tobytes() == params.tobytes()
+    assert weights_and_biases_to_params(weights, np.stack(biases), layout).tobytes() == params.tobytes(), "rows of one array"
     out = np.full(layout.size, np.nan, dtype)
     assert canonical_to_params({name: array.copy() for name, array in canonical.items()}, layout, out) is out
     assert out.tobytes() == params.tobytes()

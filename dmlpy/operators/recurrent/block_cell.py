@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import numpy as np
 
+from dmlpy.description.bfloat16_numbers import is_float
 from dmlpy.description.coercion import brief
 from dmlpy.description.descs import SomeOutputDesc
 from dmlpy.description.markers import In, Out, derived
@@ -162,7 +163,7 @@ def gru_block_cell_weight_gradients(x: Any, h_prev: Any, r: Any, d_c_bar: Any, d
 def _array_problems(given: Mapping[str, Any]) -> list[Problem]:
     """What is wrong with the arguments of `gru_block_cell_weight_gradients`."""
     wrong = {name: item for name, item in given.items() if len(getattr(item, "shape", ())) != 2 or not hasattr(item, "astype")}
-    wrong |= {name: item for name, item in given.items() if name not in wrong and item.dtype.kind not in "fiu"}
+    wrong |= {name: item for name, item in given.items() if name not in wrong and item.dtype.kind not in "iu" and not is_float(item.dtype)}
     if wrong:
         return [Problem("array.kind", name, brief(item), "a matrix of numbers: an array of NumPy or CuPy") for name, item in wrong.items()]
     (batch, _), units = given["x"].shape, given["h_prev"].shape[1]

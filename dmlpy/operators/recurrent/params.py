@@ -342,7 +342,7 @@ def weights_and_biases_to_params(
     problems = []
     for name, arrays, is_bias in (("weights", weights, False), ("biases", biases, True)):
         wanted = [(offset, shape) for kind, offset, shape in places if kind is is_bias]
-        if not isinstance(arrays, Sequence):
+        if not isinstance(arrays, Sequence) and not (_is_array(arrays) and arrays.shape):  # whose rows are the list's
             problems.append(Problem("field.form", name, brief(arrays), "a list of arrays"))
         elif len(arrays) != len(wanted):
             network = (
