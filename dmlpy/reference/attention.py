@@ -127,11 +127,8 @@ def _left_out(filtered: Array | None, absent: Array | None, filter_value: float)
     return np.where(only, False if absent is None else absent, gone)
 
 
-def _weights(scores: Array, filtered: Array | None, absent: Array | None, filter_value: float) -> Array:
+def _weights(scores: Array, absent: Array | None, left_out: Array | None) -> Array:
     """The softmax of scores over those keys that are not left out; 0 for all keys where all are absent."""
-    if filtered is not None:
-        scores = scores + _addends(filtered, absent, scores.dtype.type(filter_value))
-    left_out = _left_out(filtered, absent, filter_value)
     if left_out is None:
         return softmax(scores, (-1,))
     weights = softmax(np.where(left_out, scores.dtype.type(-np.inf), scores), (-1,))
@@ -174,8 +171,10 @@ def _attention(desc: Any, inputs: Inputs) -> dict[str, Array]:
         scores = scores + position_bias.reshape(position_bias.shape[-4:])
     mask = inputs["mask_tensor"]
     filtered = None if mask is None else _filtered(desc, mask, batch_size, keys)
-    weights = _weights(scores, filtered, absent, desc.mask_filter_value).reshape(batch_size, groups, heads // groups, length, keys)
+    if filtered is not None:
+        scores = scores + _addends(filtered, absent, scores.dtype.type(desc.mask_filter_value))
     left_out = _left_out(filtered, absent, desc.mask_filter_value)
+    weights = _weights(scores, absent, left_out).reshape(batch_size, groups, heads // groups, length, keys)
     output = _sums(weights, value[:, :, np.newaxis], left_out).reshape(batch_size, heads, length, value.shape[-1])
     results = {"output_tensor": output.swapaxes(1, 2), "output_present_key_tensor": key, "output_present_value_tensor": value}
     return {name: array.reshape(getattr(desc, name).sizes) for name, array in results.items() if getattr(desc, name) is not None}

@@ -427,7 +427,7 @@ def _type_problems(desc: OperatorDesc, row: SupportRow, level: FeatureLevel, *, 
             continue
         candidates = [tensor.data_type for _, tensor in held if tensor.data_type in allowed]
         entry = None
-        if not candidates and held and (entry := find_undocumented(desc, variable, [tensor for _, tensor in held], level)) is not None:
+        if not candidates and (entry := find_undocumented(desc, variable, [tensor for _, tensor in held], level)) is not None:
             candidates = [tensor.data_type for _, tensor in held if str(tensor.data_type) in entry.types]
         # The sort is stable, so a tie goes to the earliest field.
         winner = next(iter(Counter(candidates).most_common(1)), (None,))[0]

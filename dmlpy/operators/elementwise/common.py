@@ -49,9 +49,7 @@ class ElementWiseDesc(OperatorDesc):
         target = _common_sizes([tensor.sizes for tensor in inputs.values()])
         if target is None or any(tensor.sizes != target for tensor in outputs.values()):
             return symbols
-        if all(tensor.sizes == target for tensor in inputs.values()) or None in [
-            _repeating(operand, target) for operand in inputs.values()
-        ]:
+        if None in [_repeating(operand, target) for operand in inputs.values()]:
             return symbols
         whole = {name: operand.sizes for name, operand in (inputs | outputs).items() if len(operand.sizes) == len(target)}
         symbols.fix("len(sizes)", len(target), f"held by {', '.join(f'{name}.sizes' for name in whole)}")
