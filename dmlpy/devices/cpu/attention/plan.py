@@ -13,11 +13,11 @@ from dmlpy.devices.cpu.elementwise.plan import ElementwisePlan
 from dmlpy.devices.cpu.elementwise.program import Code, Program
 from dmlpy.devices.cpu.movement.plan import CONVERSIONS, COPIES, Copy, CopyPlan, Elements
 from dmlpy.devices.cpu.plans import best_plan
+from dmlpy.devices.numpy.array_functions import WholePlan
 from dmlpy.devices.plan import Launch, Layout, Plan, PlanWithoutConstants, Pointers, arrays_of, in_order
 from dmlpy.operators.activation import ActivationSoftmax1Desc
 from dmlpy.operators.matrix import GEMMDesc
 from dmlpy.reference.attention import leaves_keys_out, mask_addends
-from dmlpy.reference.registry import definition
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -285,20 +285,15 @@ class AttentionPlan(PlanWithoutConstants):
     def _mending_launch(self, pointers: Pointers) -> Launch:
         """Computes results anew by the definition that are NaN: products with what keys hold that a query leaves out."""
         arrays = arrays_of(self._tensors, {name: pointers[name] for name in self._tensors})
-        output, function = arrays["output_tensor"], definition(type(self._desc))
-        assert function is not None
+        output = arrays["output_tensor"]
 
         def launch(stream: int) -> None:
             is_nan = np.isnan(output)
             if is_nan.any():
-                with np.errstate(all="ignore"):
-                    inputs = {field.name: arrays.get(field.name) for field in self._desc.inputs()}
-                    wide = {
-                        name: array if array is None or array.dtype.kind != "f" else array.astype(_FLOAT32)
-                        for name, array in inputs.items()
-                    }
-                    results: Any = function(self._desc, wide)
-                    np.copyto(output, results["output_tensor"], casting="same_kind", where=is_nan)
+                anew = np.empty_like(output)
+                by_definition = WholePlan(self._desc.replace(output_present_key_tensor=None, output_present_value_tensor=None))
+                by_definition.bind_arrays(arrays | {"output_tensor": anew})(stream)
+                np.copyto(output, anew, where=is_nan)
 
         return launch
 
