@@ -80,6 +80,14 @@ INTERPOLATED = (_LEFT * (1 - np.arange(21) % 3 / 3) + _RIGHT * (np.arange(21) % 
 SAME_SIZES = np.asarray([1, 1, 1.2, 1.1], np.float32)
 BOXES = np.asarray([[0.3, -2.5, 6.2, 4], [5, 5.5, 4, 9], [1, 1, 1.5, 1.2]], np.float32)
 STATISTICS = [*numbers(3, 3), np.abs(numbers(3))]
+SIGNAL = numbers(2, 20)
+
+
+def spectra(signal: Array, *, step: int, length: int) -> Array:
+    """Halves of the spectra of frames, [batch, frames, bins, 2]."""
+    frames = np.lib.stride_tricks.sliding_window_view(signal.astype(np.float64), length, axis=1)[:, ::step]
+    found = np.fft.rfft(frames)
+    return np.stack([found.real, found.imag], axis=-1).astype(np.float32)
 
 
 def normalized(x: Array, scale: Array, bias: Array, mean: Array, variance: Array) -> Array:
@@ -256,6 +264,9 @@ ROWS = [
     *(Row("DFT", [X345[..., :2]], {"inverse": 1, "onesided": 1}, 20, [np.int64(size)], terms=512) for size in (5, 6, 7, 9)),
     Row("STFT", [numbers(2, 20, 1)], {}, 17, [ints(3).reshape(()), numbers(8)], ["CONVOLUTION"], terms=512),
     Row("STFT", [numbers(2, 20, 2)], {"onesided": 0}, 17, [np.int64(4), None, np.int64(7)], ["CONVOLUTION"], terms=512),
+    Row(  # as PyTorch's exporter writes it
+        "STFT", [SIGNAL], {}, 17, [np.int64(3), None, np.int64(8)], ["CONVOLUTION"], [spectra(SIGNAL, step=3, length=8)], terms=512
+    ),
     # Places between elements
     Row(
         "DeformConv", [IMAGE, numbers(4, 3, 2, 3), numbers(2, 12, 5, 4)], {"strides": [2, 2], "pads": [1, 1, 2, 1], "dilations": [1, 1]}, 19

@@ -485,6 +485,9 @@ ROWS = {
     "a window of another frame": Row(
         "STFT", (normal(1, 9, 1), np.asarray(2), normal(4), np.asarray(3)), ("'window' is [4], expected [3]",), held=(1, 3)
     ),
+    "a signal of four dimensions": Row(
+        "STFT", (normal(1, 9, 1, 1), np.asarray(2), normal(4)), ("'signal' is [1, 9, 1, 1], expected 2 to 3 dimensions",), held=(1,)
+    ),
     "no frames": Row(
         "STFT", (normal(1, 9, 1), np.asarray(2), None, np.asarray(0)), ("'frame_length' is 0, expected 1 or more",), held=(1, 3)
     ),

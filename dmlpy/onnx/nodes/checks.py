@@ -22,7 +22,7 @@ from dmlpy.onnx.nodes.attribute_values import value_problems
 from dmlpy.onnx.nodes.equations import equation_problems
 from dmlpy.onnx.nodes.index_checks import element_problems, rotation_problems, tuple_problems, unpooling_problems
 from dmlpy.onnx.nodes.microsoft_requirements import PASTS, part_problems, past_problems
-from dmlpy.onnx.nodes.ranks import are_known, other_size_problems, rank_problems
+from dmlpy.onnx.nodes.ranks import are_known, dimension_problems, other_size_problems, rank_problems
 from dmlpy.onnx.nodes.resizing import resize_problems
 from dmlpy.onnx.nodes.window_checks import column_problems, convolution_problems, pooling_problems, transposed_problems
 
@@ -446,7 +446,13 @@ def _check_classes(node: Node) -> Iterator[Problem]:
 
 @_rule("STFT")
 def _check_frames(node: Node) -> Iterator[Problem]:
-    """Frames of 1 or more elements, at most those of the signal, and a window of as many."""
+    """Frames of 1 or more elements, at most those of the signal, and a window of as many.
+
+    A signal without parts of numbers is real: PyTorch's exporter writes such nodes, and ONNX Runtime takes them.
+    """
+    if wrong := [*dimension_problems(node, 0, 2, 3)]:
+        yield from wrong
+        return
     step, length = (node.value(index).array if node.has(index) else None for index in (1, 3))
     for index, array in ((1, step), (3, length)):
         if array is not None and array.size == 1 and array.item() < 1:
@@ -456,7 +462,7 @@ def _check_frames(node: Node) -> Iterator[Problem]:
     frame = window if length is None or length.size != 1 else int(length.item())
     if frame is not None and window is not None and window != frame:
         yield Problem("onnx.invalid", node.input_label(2), listed(node.sizes(2)), f"[{frame}]: frame_length")
-    elif frame is not None and are_known(node, 0) and node.rank(0) > 1 and frame > node.sizes(0)[1]:
+    elif frame is not None and are_known(node, 0) and frame > node.sizes(0)[1]:
         yield Problem(
             "onnx.invalid", node.input_label(0), listed(node.sizes(0)), f"a signal of at least {frame} elements, those of a frame"
         )

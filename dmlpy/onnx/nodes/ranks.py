@@ -23,7 +23,7 @@ _EXACT = {
     "ConstantOfShape": ((0, 1),),
     "MaxUnpool": ((2, 1),),
     "RoiAlign": ((0, 4), (1, 2), (2, 1)),
-    "STFT": ((0, 3), (2, 1), (3, 0)),
+    "STFT": ((2, 1), (3, 0)),
     "Slice": tuple((index, 1) for index in range(1, 5)),
 }
 """Inputs of operators that have that many dimensions, by index."""
