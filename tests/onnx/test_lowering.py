@@ -80,7 +80,7 @@ INTERPOLATED = (_LEFT * (1 - np.arange(21) % 3 / 3) + _RIGHT * (np.arange(21) % 
 SAME_SIZES = np.asarray([1, 1, 1.2, 1.1], np.float32)
 BOXES = np.asarray([[0.3, -2.5, 6.2, 4], [5, 5.5, 4, 9], [1, 1, 1.5, 1.2]], np.float32)
 STATISTICS = [*numbers(3, 3), np.abs(numbers(3))]
-SIGNAL = numbers(2, 20)
+SIGNAL, HALVES = numbers(2, 20), numbers(3, 4, 5, dtype=np.float16)
 
 
 def spectra(signal: Array, *, step: int, length: int) -> Array:
@@ -191,6 +191,15 @@ ROWS = [
     Row("InstanceNormalization", [WAVE, *numbers(2, 3)], operators=["MEAN_VARIANCE_NORMALIZATION"]),
     Row("InstanceNormalization", [VOLUME, *numbers(2, 2)], operators=["MEAN_VARIANCE_NORMALIZATION1"]),
     Row("LayerNormalization", [X345.astype(np.float16), *numbers(2, 5, dtype=np.float16)], {"axis": -1}, 17),
+    Row(  # ONNX's reference takes no FLOAT16 for means; ONNX Runtime does
+        "LayerNormalization",
+        [HALVES, np.full(5, 2, np.float16)],
+        {"stash_type": TensorProto.FLOAT16},
+        17,
+        expected=[
+            (2 * (HALVES - HALVES.mean(-1, np.float64, keepdims=True)) / HALVES.std(-1, np.float64, keepdims=True)).astype(np.float16)
+        ],
+    ),
     Row(
         "LRN",
         [VOLUME],

@@ -25,12 +25,14 @@ _COORDINATES = (
     "tf_half_pixel_for_nn",  # opsets from 13 on lack it, but tf2onnx writes it and ONNX Runtime takes it there, too
 )
 _RECURRENT = ("RNN", "GRU", "LSTM")
-_STASHED = (TensorProto.FLOAT, TensorProto.BFLOAT16)
-"""The types of means and deviations."""
+_PRECISIONS = (TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.DOUBLE, TensorProto.BFLOAT16)
+"""The types that attributes ask to compute in."""
+_STASHED = (TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.BFLOAT16)
+"""The types of means and deviations; outputs have no FLOAT16, which ONNX Runtime takes where they are left out."""
 _ALLOWED: dict[str, dict[str, tuple[Any, ...]]] = {
     "Attention": {
         "qk_matmul_output_mode": (0, 1, 2, 3),
-        "softmax_precision": (TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.DOUBLE, TensorProto.BFLOAT16),
+        "softmax_precision": _PRECISIONS,
     },
     **{operator: {"exclusive": _FLAG, "reverse": _FLAG} for operator in ("CumProd", "CumSum")},
     "DepthToSpace": {"mode": ("DCR", "CRD")},
@@ -41,14 +43,14 @@ _ALLOWED: dict[str, dict[str, tuple[Any, ...]]] = {
     "Multinomial": {"dtype": (TensorProto.INT32, TensorProto.INT64)},
     "MaxPool": {"storage_order": _FLAG},
     "Mod": {"fmod": _FLAG},
-    "QuantizeLinear": {"precision": (0, TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.DOUBLE, TensorProto.BFLOAT16)},
+    "QuantizeLinear": {"precision": (0, *_PRECISIONS)},
     "Resize": {
         "mode": ("nearest", "linear", "cubic"),
         "nearest_mode": ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil"),
         "coordinate_transformation_mode": _COORDINATES,
         "keep_aspect_ratio_policy": ("stretch", "not_larger", "not_smaller"),
     },
-    "RMSNormalization": {"stash_type": (TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.DOUBLE, TensorProto.BFLOAT16)},
+    "RMSNormalization": {"stash_type": _PRECISIONS},
     "ReverseSequence": {"batch_axis": _FLAG, "time_axis": _FLAG},
     "TensorScatter": {"mode": ("linear", "circular")},
 }
