@@ -265,6 +265,8 @@ ROWS = [
     Row("MatMul", [ints(2**40, -3, 5), ints(3, 2**40, -1)], {}, 13, operators=["ELEMENT_WISE_MULTIPLY", "REDUCE"]),
     Row("MatMul", [np.arange(3, dtype=np.uint64), np.arange(12, dtype=np.uint64).reshape(3, 4)], {}, 13),
     Row("Gemm", [np.arange(6).reshape(3, 2), np.arange(12).reshape(4, 3), ints(1, 2, 3, 4)], {"transA": 1, "transB": 1}, 13),
+    # Views
+    Row("Squeeze", [X345[:1]], {}, 13, [ints(0, -3)], expected=[X345[0]]),
     # Fourier transforms
     Row("DFT", [X345[..., :2]], {"axis": 1}, 17, [np.int64(7)], ["GEMM"], terms=512),
     Row("DFT", [X345[..., :1].astype(np.float16)], {"onesided": 1}, 17, [np.int64(3)], terms=512),
