@@ -19,9 +19,9 @@ from dmlpy.graphs import views
 from dmlpy.graphs.builder import constant_of
 from dmlpy.messages.naming import listed
 from dmlpy.messages.problems import DescError, Problem, only_errors
-from dmlpy.validation.checking import FLOAT32_OVERFLOW, check, keep_validity
+from dmlpy.validation.checking import FLOAT32_OVERFLOW, check
 from dmlpy.x.defaults import told_sizes, with_defaults
-from dmlpy.x.desc_cache import DescBuild, cached_desc, token_of
+from dmlpy.x.desc_cache import DescBuild, cached_desc, scaled_desc, token_of
 from dmlpy.x.policies import current_policy
 from dmlpy.x.producers import ConstantProducer, InputProducer, NumberProducer, OperatorProducer, TensorOperand, TensorRef
 from dmlpy.x.signatures import function_name, shares_sizes
@@ -90,7 +90,7 @@ def input_ref(name: str, tensor: TensorDesc) -> TensorRef:
 _NEUTRAL = ScaleBias(scale=1.0, bias=0.0)
 
 
-def _ordinary_factors(given: Mapping[str, Any]) -> ScaleBias | None:
+def _ordinary_factors(given: Mapping[str, Any]) -> tuple[float, float] | None:
     """The argument `scale_bias` if no rule can concern its numbers, so that calls with other such numbers share the checks."""
     factors = given.get("scale_bias")
     if type(factors) is dict and factors.keys() == {"Scale", "Bias"}:
@@ -102,7 +102,7 @@ def _ordinary_factors(given: Mapping[str, Any]) -> ScaleBias | None:
     scale, bias = (float(number) if isinstance(number, np.floating) else number for number in numbers)
     if not all(type(number) in (int, float) and abs(number) < FLOAT32_OVERFLOW for number in (scale, bias)):
         return None
-    return ScaleBias(scale=float(scale), bias=float(bias))
+    return float(scale), float(bias)
 
 
 def _broadcast(ref: TensorRef, sizes: Sequence[int]) -> TensorRef:
@@ -134,8 +134,7 @@ class _Call:
         build = DescBuild(lambda: self._desc(operator, tensors, members))
         desc = build.make() if token is None else cached_desc(token, build)
         if factors is not None:
-            neutral, desc = desc, desc.replace(scale_bias=factors)
-            keep_validity(neutral, desc)
+            desc = scaled_desc(desc, *factors)
         for slot in desc.input_slots():
             if slot.tensor is not None and slot.tensor is not (ref := self.refs[slot.place]).tensor:
                 self.refs[slot.place] = TensorRef(ref.producer, ref.index, slot.tensor)

@@ -12,7 +12,9 @@ import numpy as np
 from dmlpy.description.enums import DmlEnum
 from dmlpy.description.structs import Struct
 from dmlpy.description.symbolic_sizes import are_symbolic
+from dmlpy.description.value_structs import ScaleBias
 from dmlpy.messages.problems import DescError
+from dmlpy.validation.checking import keep_validity
 from dmlpy.x.policies import TensorPolicy, current_policy
 
 if TYPE_CHECKING:
@@ -69,6 +71,18 @@ def cached_desc(token: Hashable, build: DescBuild) -> OperatorDesc:
     if isinstance(found, _Refusal):
         raise DescError(found.subject, found.problems)
     return found
+
+
+def scaled_desc(desc: OperatorDesc, scale: float, bias: float) -> OperatorDesc:
+    """A checked desc with another `scale_bias`, which no rule concerns: one that was made for an equal one, or a new one."""
+    return _scaled(desc, scale.hex(), bias.hex())  # -0.0 and 0.0 differ
+
+
+@lru_cache(_MAX_CACHED)
+def _scaled(desc: OperatorDesc, scale: str, bias: str) -> OperatorDesc:
+    scaled = desc.replace(scale_bias=ScaleBias(scale=float.fromhex(scale), bias=float.fromhex(bias)))
+    keep_validity(desc, scaled)
+    return scaled
 
 
 def _done() -> OperatorDesc:

@@ -153,8 +153,9 @@ def test_calls_that_differ_by_scale_bias_share_the_checks(monkeypatch: pytest.Mo
         return made[-1]
 
     monkeypatch.setattr(_Call, "_desc", counted)
-    for factor in (2.0, np.float32(0.5), 3, -0.0):
-        desc = desc_of(x.identity(a, scale_bias={"Scale": factor, "Bias": 1}))
+    for factor in (2.0, np.float32(0.5), 3, -0.0, 0.0):
+        desc, again = (desc_of(x.identity(a, scale_bias={"Scale": factor, "Bias": 1})) for _ in range(2))
+        assert desc is again
         # -0.0 and 0.0 are different members
         factors = dml.ScaleBias(scale=float(factor), bias=1.0)
         assert desc == dml.ElementWiseIdentityDesc(input_tensor=a.tensor, output_tensor=a.tensor, scale_bias=factors)
