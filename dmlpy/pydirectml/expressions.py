@@ -61,7 +61,7 @@ class GRUOutputs(NamedTuple):
     single: Expression
 
 
-def exists(expression: Expression | None) -> bool:
+def exists(expression: expressions.Expression | None) -> bool:
     """Whether there is a tensor: pydirectml's optional arguments take None and empty expressions."""
     return expression is not None and hasattr(expression, "_ref")
 

@@ -25,6 +25,7 @@ from dmlpy.description.value_structs import Size2D as _Size2D
 from dmlpy.messages.problems import DescError, Problem
 from dmlpy.pydirectml.enumerations import OperatorType, OutputOptions
 from dmlpy.pydirectml.expressions import Expression, GRUOutputs, MaxPoolingOutputs, exists, make_expressions, one, truth
+from dmlpy.x import expressions
 from dmlpy.x.source_locations import caller_location
 
 if TYPE_CHECKING:
@@ -289,7 +290,7 @@ def reinterpret(input: Expression, new_type: DataType, new_size: Ints, new_strid
         DescError: the desc's extent exceeds the bytes.
     """
     tensor = _checked("reinterpret", input).tensor
-    desc = Desc(data_type=new_type, sizes=new_size, **({} if new_strides is None else _fill(strides=new_strides)), flags=tensor.flags)
+    desc = Desc(data_type=new_type, sizes=new_size, **_fill(strides=new_strides), flags=tensor.flags)
     problems = desc.problems(output=False)
     total = tensor.size_in_bytes
     if not problems and desc.size_in_bytes > total:
@@ -323,11 +324,13 @@ def gru(
     if isinstance(activation_descs, FusedActivation) or not has_entries(activation_descs):
         problem = Problem("field.form", "activation_descs", brief(activation_descs), "a list of FusedActivations")
         raise DescError(f"gru {caller_location()}", [problem])
-    if not isinstance(output_options, OutputOptions):
-        problem = Problem("field.form", "output_options", brief(output_options), f"one of {', '.join(map(str, OutputOptions))}")
-        raise DescError(f"gru {caller_location()}", [problem])
+    try:
+        wanted = OutputOptions(output_options)
+    except (TypeError, ValueError):  # no number, or several
+        expected = f"one of {', '.join(f'OutputOptions.{name}' for name in OutputOptions.__members__)}"
+        problem = Problem("field.form", "output_options", brief(output_options), expected)
+        raise DescError(f"gru {caller_location()}", [problem]) from None
     sequence, single = make_expressions("GRU", **tensors, **members, activation_descs=[_fused(item) for item in activation_descs])
-    wanted = output_options
     return GRUOutputs(
         sequence if wanted != OutputOptions.Single else Expression(), single if wanted != OutputOptions.Sequence else Expression()
     )
@@ -338,21 +341,23 @@ def gather(input: Expression, indices: Expression, axis: int, index_dimensions: 
     return one("GATHER", input_tensor=input, indices_tensor=indices, axis=axis, index_dimensions=index_dimensions)
 
 
-def _fill(**arrays: Ints) -> dict[str, Any]:
-    """The lists that are not empty; the others have defaults. What is no list is reported by the operator."""
+def _fill(**arrays: Ints | None) -> dict[str, Any]:
+    """The lists that are given and not empty; the others have defaults. What is no list is reported by the operator."""
 
     def is_empty(array: object) -> bool:
-        return array.size == 0 if isinstance(array, np.ndarray) else isinstance(array, Sized) and len(array) == 0
+        if isinstance(array, np.ndarray):
+            return array.size == 0
+        return array is None or (isinstance(array, Sized) and len(array) == 0)
 
     return {name: array for name, array in arrays.items() if not is_empty(array)}
 
 
-def _checked(function: str, input: object) -> Expression:
-    """An operand whose tensor is read here.
+def _checked(function: str, input: Any) -> expressions.Expression:
+    """An operand whose tensor is read here, also one of `dmlpy.x`.
 
     Raises:
         DescError: it is no expression, or an empty one.
     """
-    if not isinstance(input, Expression) or not exists(input):
+    if not isinstance(input, expressions.Expression) or not exists(input):
         raise DescError(f"{function} {caller_location()}", [Problem("expression.operand", "input", brief(input), "an expression")])
     return input

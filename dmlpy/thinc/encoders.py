@@ -28,6 +28,6 @@ def BiLSTMEncoder(width: int, depth: int, dropout: float) -> Model[list[Floats2d
     Raises:
         DescError: an argument is out of its range.
     """
-    if isinstance(depth, int) and depth == 0:
+    if isinstance(depth, int | np.integer) and depth == 0:
         return noop()
     return LSTM(width, width, bi=True, depth=depth, dropout=dropout)

@@ -384,8 +384,9 @@ def test_a_gru_has_the_outputs_that_are_asked_for(options: str, present: tuple[b
     session = Session()
     x, w, r = session.input(random(1, 3, 2, 4)), session.input(random(1, 1, 15, 4)), session.input(random(1, 1, 15, 5))
     functions = [dml.FusedActivation(dml.ACTIVATION_SIGMOID), dml.FusedActivation(dml.ACTIVATION_TANH)]
-    outputs = dml.gru(x, w, r, activation_descs=functions, output_options=dml.OutputOptions[options])
-    assert tuple(repr(output) != "<empty expression>" for output in outputs) == present
+    for asked in (int(dml.OutputOptions[options]), dml.OutputOptions[options]):
+        outputs = dml.gru(x, w, r, activation_descs=functions, output_options=asked)
+        assert tuple(repr(output) != "<empty expression>" for output in outputs) == present
     (found,) = session.run(next(output for output, known in zip(outputs, present, strict=True) if known))
     assert found.shape == ((3, 1, 2, 5) if present[0] else (1, 1, 2, 5))
 
@@ -450,6 +451,23 @@ def test_gather_reads_indices_as_bytes() -> None:
     session.bindings.append(dml.Binding(indices, np.array([4, 1], np.uint32).view(np.float32)))
     (found,) = session.run(dml.gather(data, indices, 2, 1))
     np.testing.assert_array_equal(found, x[:, :, [4, 1]])
+
+
+def test_none_and_empty_arrays_stand_for_empty_lists_and_expressions_of_x_for_pydirectmls() -> None:
+    given = dmlpy.x.input("a", [1, 2, 3, 3])
+    a, w = image(session := Session(), 1, 2, 3, 3), session.input(random(4, 2, 3, 3))
+    for empty in (None, [], np.array([], int)):
+        assert dml.mean_variance_normalization(given, axes=empty).sizes == given.sizes
+        assert dml.reinterpret(given, dml.FLOAT32, [18], empty).sizes == (18,)
+        assert dml.convolution(a, w, output_sizes=empty).sizes == dml.convolution(a, w).sizes
+
+
+def test_outputs_of_a_gru_that_do_not_exist_are_refused() -> None:
+    session = Session()
+    x, w, r = session.input(random(1, 3, 2, 4)), session.input(random(1, 1, 15, 4)), session.input(random(1, 1, 15, 5))
+    for wrong in ("Both", None, 2.5, np.zeros(2)):
+        with pytest.raises(dmlpy.DescError, match=r"expected one of OutputOptions\.Both, OutputOptions\.Sequence, OutputOptions\.Single"):
+            dml.gru(x, w, r, output_options=wrong)
 
 
 def test_reinterpret_reads_the_same_memory() -> None:
