@@ -33,8 +33,8 @@ def network() -> Graph:
     """Eight nodes with a compiled form, and one in the middle that NumPy runs."""
     v = x.gemm(x.input("a", [1, 1, 70, 33]), x.input("b", [1, 1, 33, 50]))
     v = x.activation_softmax1(x.gemm(v, x.input("c", [1, 1, 50, 41])), axes=[3])
-    members: Any = {"cross_channel": False, "local_size": 3, "alpha": 0.1, "beta": 0.5, "bias": 16.0}
-    v = v + x.local_response_normalization(v + 1.0, **members)  # it has no compiled form
+    members: Any = {"axes": [2, 3], "normalize_variance": True, "epsilon": 16.0, "fused_activation": dml.ActivationTanhDesc()}
+    v = v + x.mean_variance_normalization1(v + 1.0, **members)  # with an activation it has no compiled form
     v = x.activation_softmax1(x.gemm(v, x.input("d", [1, 1, 41, 64])), axes=[3])
     return x.graph({"y": x.activation_softmax1(x.gemm(v, x.input("e", [1, 1, 64, 20])), axes=[2]), "z": x.activation_relu(v * 3.0)})
 

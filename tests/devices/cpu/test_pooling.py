@@ -1,4 +1,4 @@
-"""Compiled max and average pooling of input tiles and within windows, against the definition in float64."""
+"""Compiled max, average and Lp pooling of input tiles and within windows, against the definition in float64."""
 
 from __future__ import annotations
 
@@ -41,10 +41,15 @@ def desc_of(name: str, kind: Any, x: np.ndarray[Any, Any], **members: Any) -> dm
     _, window, strides, starts, ends, dilations = CASES[name]
     own: dict[str, Any] = {"window_size": window, "strides": strides, "start_padding": starts, "end_padding": ends, **members}
     if dilations == "rounded up":
-        own["output_tensor"] = dml.TensorDesc(data_type="FLOAT32", sizes=(1, 2, 5, 14))
+        own["output_tensor"] = packed(x.dtype, 1, 2, 5, 14)
     elif dilations is not None:
         own["dilations"] = dilations
-        kind = {dml.MaxPoolingDesc: dml.MaxPooling2Desc, dml.AveragePoolingDesc: dml.AveragePooling1Desc}[kind]
+        dilated = {
+            dml.MaxPoolingDesc: dml.MaxPooling2Desc,
+            dml.AveragePoolingDesc: dml.AveragePooling1Desc,
+            dml.LPPoolingDesc: dml.LPPooling1Desc,
+        }
+        kind = dilated[kind]
     desc: dml.OperatorDesc = kind(input_tensor=tensor(x), **own).with_outputs()
     return desc.replace(output_indices_tensor=None) if hasattr(desc, "output_indices_tensor") else desc
 
@@ -60,6 +65,32 @@ def test_windows(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
         results = [run_on(threads, pooling_plan, desc, {"input_tensor": x}, monkeypatch) for threads in (1, 2)]
         assert_close(results[0], expected, np.float32, terms=250)
         np.testing.assert_array_equal(*results)
+
+
+@pytest.mark.parametrize("data_type", ["FLOAT32", "FLOAT16"])
+@pytest.mark.parametrize("p", [1, 2, 3, 10])
+@pytest.mark.parametrize("name", [name for name in CASES if name != "several tiles"])
+def test_norms(name: str, p: int, data_type: str) -> None:
+    """In every layout, also where squares overflow or vanish, of zeros, infinities and NaN."""
+    x = np.random.default_rng(10).normal(size=CASES[name][0]).astype(data_type.lower())
+    if data_type == "FLOAT32":
+        x[:, 0] *= np.float32(1e25)
+        x[:, 1] *= np.float32(1e-25)
+    x[0, -1, 3, 4], x[0, 0, 5, 6], x[0, 1, :4, :9] = np.nan, np.inf, 0
+    desc = desc_of(name, dml.LPPoolingDesc, x, p=p)
+    expected = by_definition(desc, {"input_tensor": x})["output_tensor"]
+    for laid_out in layouts(desc):
+        assert isinstance(compiled_plan(laid_out), PoolingPlan)
+        assert_close(run(laid_out, {"input_tensor": x}, "cpu")["output_tensor"], expected, x.dtype, terms=250)
+
+
+@pytest.mark.parametrize("p", [1, 2, 3])
+def test_threads_of_norms(p: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    x = np.random.default_rng(11).normal(size=CASES["several tiles"][0]).astype(np.float32)
+    desc = desc_of("several tiles", dml.LPPoolingDesc, x, p=p)
+    results = [run_on(threads, pooling_plan, desc, {"input_tensor": x}, monkeypatch) for threads in (1, 2)]
+    assert_close(results[0], by_definition(desc, {"input_tensor": x})["output_tensor"], np.float32, terms=6)
+    np.testing.assert_array_equal(*results)
 
 
 @pytest.mark.parametrize("data_type", ["FLOAT32", "FLOAT16"])
@@ -280,6 +311,7 @@ def test_three_dimensions(name: str, data_type: str) -> None:
     if kind.kind == "f":
         x[0, -1, 1, 1, 2], x[0, 0, 2, 0, 1], x[0, 0, 0, 1, 1] = np.nan, np.inf, -np.inf
         descs += [_of_depth(dml.AveragePooling1Desc, name, data_type, include_padding=include) for include in (False, True)]
+        descs += [_of_depth(dml.LPPooling1Desc, name, data_type, p=p) for p in (1, 2, 3)]
     for desc in descs:
         expected = by_definition(desc, {"input_tensor": x})["output_tensor"]
         for laid_out in layouts(desc):

@@ -42,10 +42,42 @@ def build_pooling(kind: Literal["max", "average"], stored: Storage, isa: Isa) ->
         stored: the type of the tensors' elements.
         isa: the instruction set that it is compiled for.
     """
-    gather, set_one, averages = input_tile_gather(stored, isa), load_store_of(stored, isa).store_one, kind == "average"
-    pool_positions, within_window = _positions(averages, stored, isa), _within_window(averages, stored, isa)
+    averages = kind == "average"
+    within, all_of = within_window(averages, itself, stored, isa), simd_of(isa).all_of
     combine_lanes = horizontal_sum(isa) if averages else horizontal_maximum_or_nan(isa)
-    pool_planes, lanes = _planes(averages, stored, isa), isa.lanes
+
+    @jit
+    def pool_window(p: PoolingParameters, source: Any, y: Any, x: Any) -> Any:
+        value = combine_lanes(within(p, source, y, x, all_of(_ONE)))
+        if averages:
+            value /= float_at(p.row_counts + y * FLOAT_BYTES) * float_at(p.column_counts + x * FLOAT_BYTES)
+        return value
+
+    return pooling_of(_positions(averages, isa), pool_window, _planes(averages, stored, isa), stored, isa)
+
+
+def pooling_of(pool_vector: Any, pool_window: Any, pool_planes: Any, stored: Storage, isa: Isa) -> TaskBody:
+    """A thread's part of a pooling.
+
+    Args:
+        pool_vector: pool_vector(p, at, y, x, left) is the result of a vector of positions of a row, from the tile's elements at `at` on;
+            `left` is the number of positions in the rest of the row.
+        pool_window: pool_window(p, source, y, x) is that of a position, whose window's rows are contiguous in memory.
+        pool_planes: pool_planes(p, source, output, count, scratch) pools planes of a single window each, up to the lanes of a vector.
+        stored: the type of the tensors' elements.
+        isa: the instruction set that it is compiled for.
+    """
+    gather, set_one, lanes = input_tile_gather(stored, isa), load_store_of(stored, isa).store_one, isa.lanes
+    write = spread_writer(stored, isa)
+
+    @jit
+    def pool_positions(p: PoolingParameters, input_tile: Any, output: Any, first_row: Any, rows: Any, vector: Any) -> None:
+        for row in range(rows):
+            begin = input_tile + row * p.pitch * FLOAT_BYTES
+            for column in range(0, p.out_width, lanes):
+                left = p.out_width - column
+                value = pool_vector(p, begin + column * FLOAT_BYTES, first_row + row, column, left)
+                write(output + row * p.output_row + column * p.output_element, value, left, p.output_element, vector)
 
     @jit
     def pool(p: PoolingParameters, first: Any, last: Any, scratch: Any) -> None:
@@ -66,61 +98,84 @@ def build_pooling(kind: Literal["max", "average"], stored: Storage, isa: Isa) ->
             else:
                 for y in range(first_row, first_row + rows):
                     for x in range(p.out_width):
-                        value = combine_lanes(within_window(p, source, y, x))
-                        if averages:
-                            value /= float_at(p.row_counts + y * FLOAT_BYTES) * float_at(p.column_counts + x * FLOAT_BYTES)
-                        set_one(output + y * p.output_row + x * p.output_element, value)
+                        set_one(output + y * p.output_row + x * p.output_element, pool_window(p, source, y, x))
 
     return share_units(PoolingParameters, pool, own_scratch)
 
 
-def _positions(averages: bool, stored: Storage, isa: Isa) -> Any:
-    """The kernel of rows of positions, by vectors of these."""
-    simd, lanes, write = simd_of(isa), isa.lanes, spread_writer(stored, isa)
-    load, all_of, multiply, divide = simd.load, simd.all_of, simd.multiply, simd.divide
-    combine = simd.add if averages else maximum_of(isa)
+@jit
+def itself(p: PoolingParameters, value: Any, unit: Any) -> Any:
+    """The term of an element that is the element."""
+    return value
+
+
+def reduced_taps(combine: Any, term: Any, isa: Isa) -> Any:
+    """The kernel `reduce(p, at, unit)`: what the terms of all taps are combined to, for a vector of positions.
+
+    Args:
+        combine: the operation of two vectors.
+        term: term(p, value, unit) is an element's term.
+        isa: the instruction set that it is compiled for.
+    """
+    load = simd_of(isa).load
 
     @jit
-    def combine_block(at: Any, offsets: Any, first: Any, last: Any) -> Any:
-        value = load(at + integer_at(offsets + 8 * first))
+    def reduce_block(p: PoolingParameters, at: Any, unit: Any, first: Any, last: Any) -> Any:
+        value = term(p, load(at + integer_at(p.offsets + 8 * first)), unit)
         for tap in range(first + 1, last):
-            value = combine(value, load(at + integer_at(offsets + 8 * tap)))
+            value = combine(value, term(p, load(at + integer_at(p.offsets + 8 * tap)), unit))
         return value
 
     @jit
-    def combine_blocks(at: Any, offsets: Any, first: Any, last: Any) -> Any:
-        value = combine_block(at, offsets, first, min(last, first + _BLOCK))
+    def reduce_blocks(p: PoolingParameters, at: Any, unit: Any, first: Any, last: Any) -> Any:
+        value = reduce_block(p, at, unit, first, min(last, first + _BLOCK))
         for tap in range(first + _BLOCK, last, _BLOCK):
-            value = combine(value, combine_block(at, offsets, tap, min(last, tap + _BLOCK)))
+            value = combine(value, reduce_block(p, at, unit, tap, min(last, tap + _BLOCK)))
         return value
 
     @jit
-    def pool_positions(p: PoolingParameters, input_tile: Any, output: Any, first_row: Any, rows: Any, vector: Any) -> None:
-        for row in range(rows):
-            begin = input_tile + row * p.pitch * FLOAT_BYTES
-            for column in range(0, p.out_width, lanes):
-                at = begin + column * FLOAT_BYTES
-                value = combine_blocks(at, p.offsets, 0, min(p.taps, _BLOCK * _BLOCK))
-                for tap in range(_BLOCK * _BLOCK, p.taps, _BLOCK * _BLOCK):
-                    value = combine(value, combine_blocks(at, p.offsets, tap, min(p.taps, tap + _BLOCK * _BLOCK)))
-                if averages:
-                    height = all_of(float_at(p.row_counts + (first_row + row) * FLOAT_BYTES))
-                    value = divide(value, multiply(height, load(p.column_counts + column * FLOAT_BYTES)))
-                target = output + row * p.output_row + column * p.output_element
-                write(target, value, p.out_width - column, p.output_element, vector)
+    def reduce(p: PoolingParameters, at: Any, unit: Any) -> Any:
+        value = reduce_blocks(p, at, unit, 0, min(p.taps, _BLOCK * _BLOCK))
+        for tap in range(_BLOCK * _BLOCK, p.taps, _BLOCK * _BLOCK):
+            value = combine(value, reduce_blocks(p, at, unit, tap, min(p.taps, tap + _BLOCK * _BLOCK)))
+        return value
 
-    return pool_positions
+    return reduce
 
 
-def _within_window(averages: bool, stored: Storage, isa: Isa) -> Any:
-    """The kernel `within_window(p, source, y, x)`: a vector whose lanes are what some elements of a window are combined to."""
+def _positions(averages: bool, isa: Isa) -> Any:
+    """The kernel of a vector of positions."""
+    simd = simd_of(isa)
+    load, all_of, multiply, divide = simd.load, simd.all_of, simd.multiply, simd.divide
+    reduce = reduced_taps(simd.add if averages else maximum_of(isa), itself, isa)
+
+    @jit
+    def pool_vector(p: PoolingParameters, at: Any, y: Any, x: Any, left: Any) -> Any:
+        value = reduce(p, at, all_of(_ONE))
+        if averages:
+            height = all_of(float_at(p.row_counts + y * FLOAT_BYTES))
+            value = divide(value, multiply(height, load(p.column_counts + x * FLOAT_BYTES)))
+        return value
+
+    return pool_vector
+
+
+def within_window(sums: bool, term: Any, stored: Storage, isa: Isa) -> Any:
+    """The kernel `within(p, source, y, x, unit)`: a vector whose lanes are what the terms of some elements of a window are combined to.
+
+    Args:
+        sums: whether terms are added; else the largest is found.
+        term: as that of `reduced_taps`; the term of 0 is 0.
+        stored: the type of the tensors' elements.
+        isa: the instruction set that it is compiled for.
+    """
     simd, load_store, lanes = simd_of(isa), load_store_of(stored, isa), isa.lanes
     read, size, all_of, select_first = load_store.load, load_store.size, simd.all_of, lane_selector(isa)
-    identity, combine = (_ZERO, simd.add) if averages else (_LOWEST, maximum_of(isa))
+    identity, combine = (_ZERO, simd.add) if sums else (_LOWEST, maximum_of(isa))
     turn = _CHAINS * lanes
 
     @jit
-    def within_window(p: PoolingParameters, source: Any, y: Any, x: Any) -> Any:
+    def within(p: PoolingParameters, source: Any, y: Any, x: Any, unit: Any) -> Any:
         top, left = y * p.stride_y - p.pad_y, x * p.stride_x - p.pad_x
         low, high = max(0, left), min(p.width, left + p.window_x)
         whole = low + max(0, high - low) // turn * turn
@@ -131,36 +186,36 @@ def _within_window(averages: bool, stored: Storage, isa: Isa) -> Any:
             for begin_of in range(low, whole, _BLOCK * turn):
                 for column in range(begin_of, min(whole, begin_of + _BLOCK * turn), turn):
                     at = begin + column * size
-                    first = combine(first, read(at, lanes))
-                    second = combine(second, read(at + lanes * size, lanes))
-                    third = combine(third, read(at + 2 * lanes * size, lanes))
-                    fourth = combine(fourth, read(at + 3 * lanes * size, lanes))
+                    first = combine(first, term(p, read(at, lanes), unit))
+                    second = combine(second, term(p, read(at + lanes * size, lanes), unit))
+                    third = combine(third, term(p, read(at + 2 * lanes * size, lanes), unit))
+                    fourth = combine(fourth, term(p, read(at + 3 * lanes * size, lanes), unit))
                     vectors += 1
                 if vectors >= _BLOCK:
                     total = combine(total, combine(combine(first, second), combine(third, fourth)))
                     first, second, third, fourth, vectors = nothing, nothing, nothing, nothing, 0
             for column in range(whole, high, lanes):
-                value = read(begin + column * size, high - column)
-                first = combine(first, value if averages else select_first(high - column, value, nothing))
+                value = term(p, read(begin + column * size, high - column), unit)
+                first = combine(first, value if sums else select_first(high - column, value, nothing))
                 vectors += 1
             if vectors >= _BLOCK:
                 total = combine(total, combine(combine(first, second), combine(third, fourth)))
                 first, second, third, fourth, vectors = nothing, nothing, nothing, nothing, 0
         return combine(total, combine(combine(first, second), combine(third, fourth)))
 
-    return within_window
+    return within
 
 
 def _planes(averages: bool, stored: Storage, isa: Isa) -> Any:
     """The kernel of some planes, up to the lanes of a vector, of a single window each; they lie `input_channel` bytes apart."""
     simd, vector_size, write = simd_of(isa), isa.lanes * FLOAT_BYTES, spread_writer(stored, isa)
-    within_window, combine_each = _within_window(averages, stored, isa), _combined_vectors(averages, isa)
+    within, combine_each = within_window(averages, itself, stored, isa), _combined_vectors(averages, isa)
     store, divide, all_of = simd.store, simd.divide, simd.all_of
 
     @jit
     def pool_planes(p: PoolingParameters, source: Any, output: Any, count: Any, scratch: Any) -> None:
         for plane in range(count):
-            store(scratch + plane * vector_size, within_window(p, source + plane * p.input_channel, 0, 0))
+            store(scratch + plane * vector_size, within(p, source + plane * p.input_channel, 0, 0, all_of(_ONE)))
         value = combine_each(scratch)
         if averages:
             value = divide(value, all_of(float_at(p.row_counts) * float_at(p.column_counts)))

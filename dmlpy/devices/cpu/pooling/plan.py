@@ -1,4 +1,4 @@
-"""The plans of poolings: max and average, of bytes, with indices and their gradient, and the parameters of their kernels."""
+"""The plans of poolings: max, average and norms, of bytes, with indices and their gradient, and the parameters of their kernels."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from dmlpy.devices.cpu.thread_pool import TaskLaunch, Threads, WorkShares
 from dmlpy.devices.host.threads import available_threads
 from dmlpy.devices.plan import Launch, PlanWithoutConstants, Pointers
 from dmlpy.operators.pooling.average import AveragingDesc
+from dmlpy.operators.pooling.lp import NormPoolingDesc
 from dmlpy.reference.windows import Along
 
 if TYPE_CHECKING:
@@ -88,6 +89,8 @@ class PoolingParameters(UnitParameters):
     column_counts: Address = field("an average's divisors of columns of positions, float32, a whole number of vectors")
     scratch: Address = field("the scratch of all threads")
     scratch_size: Bytes = field("from a thread's scratch to the next")
+    order: Count = field("a norm's order P")
+    inverse_order: Float32 = field("1 / P")
     padding: Float32 = field("the value outside of the input")
 
 
@@ -117,6 +120,8 @@ def window_counts(desc: Any, isa: Isa) -> tuple[FixedArray, FixedArray]:
 
 POOLING = Kernel("dmlpy.devices.cpu.pooling.kernels:build_pooling", 5)
 """The pooling: what is computed of a window's elements, the type of tensors, and the instruction set."""
+NORMS = Kernel("dmlpy.devices.cpu.pooling.norm_kernels:build_norms", 5)
+"""The Lp pooling: the terms that are added, the type of tensors, and the instruction set."""
 INDEXED_POSITIONS = Kernel("dmlpy.devices.cpu.pooling.indexed_kernels:build_indexed_positions", 5)
 """Max pooling with indices by vectors of positions: the type of tensors, and the instruction set."""
 
@@ -142,7 +147,7 @@ class PoolingPlan(PlanWithoutConstants):
         assert desc.output_tensor is not None  # guaranteed by the check
         self._tensors, self._isa = desc.tensors(), host_isa()
         self._storage = storage_of(desc.input_tensor.data_type)
-        self._averages = isinstance(desc, AveragingDesc)
+        self._averages, self._order = isinstance(desc, AveragingDesc), desc.p if isinstance(desc, NormPoolingDesc) else 0
         (batch, channels, height, width), (_, _, *out) = desc.input_tensor.sizes, desc.output_tensor.sizes
         self._planes, self._channels, self._spatial, self._out = batch * channels, channels, (height, width), (out[0], out[1])
         dilations = getattr(desc, "dilations", (1, 1))
@@ -182,6 +187,8 @@ class PoolingPlan(PlanWithoutConstants):
     def _kernel(self) -> Function:
         if self._indices is not None:
             return INDEXED_POSITIONS(self._storage, self._isa)
+        if self._order:
+            return NORMS({1: "magnitudes", 2: "squares"}.get(self._order, "powers"), self._storage, self._isa)
         return POOLING("average" if self._averages else "max", self._storage, self._isa)
 
     def takes_indices(self) -> bool:
@@ -253,7 +260,9 @@ class PoolingPlan(PlanWithoutConstants):
             **dict(zip(_COUNTS, self._counts, strict=False)),
             "scratch": temporary,
             "scratch_size": self._scratch_size,
-            "padding": 0.0 if self._averages else -inf,
+            "padding": 0.0 if self._averages or self._order else -inf,
+            "order": self._order,
+            "inverse_order": 1.0 / (self._order or 1),
         }
         if self._indices is not None:
             image, channel, _, row, element = byte_strides(self._indices)
@@ -282,8 +291,10 @@ class RowBlockPoolingPlan(PlanWithoutConstants):
 
     @classmethod
     def of(cls, desc: ForwardPoolingDesc) -> RowBlockPoolingPlan | None:
-        """The plan; None without row blocks, or with a single window, along whose rows vectors run (see `PoolingPlan`)."""
+        """The plan; None of norms, without row blocks, or with a single window, along whose rows vectors run (see `PoolingPlan`)."""
         assert desc.output_tensor is not None  # guaranteed by the check
+        if isinstance(desc, NormPoolingDesc):
+            return None
         (images, channels, *spatial), (_, _, *out) = desc.input_tensor.sizes, desc.output_tensor.sizes
         sizes = spatial, out, desc.window_size, desc.strides, desc.start_padding
         planes = Planes(images, channels, *((size[-2], size[-1]) for size in sizes))

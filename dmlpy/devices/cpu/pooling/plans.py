@@ -1,4 +1,4 @@
-"""The compiled plans of MAX_POOLING and AVERAGE_POOLING, in all their versions, of MAX_POOLING_GRAD, and of regions and their gradient."""
+"""The compiled plans of poolings by maxima, averages and norms, in all their versions, of gradients, and of regions and theirs."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 from dmlpy.description.enums import DataType
 from dmlpy.devices.cpu.plans import on_copies, plan
 from dmlpy.operators.pooling.average import AveragePooling1Desc, AveragePoolingDesc, AveragingDesc
+from dmlpy.operators.pooling.lp import LPPooling1Desc, LPPoolingDesc, NormPoolingDesc
 
 if TYPE_CHECKING:
     from dmlpy.devices.cpu.indexing.plan import IndexingPlan
@@ -32,7 +33,15 @@ _PLANES_DIMENSIONS = 4
 """Dimensions of the tensors of a pooling over two."""
 
 
-@plan(AveragePoolingDesc, AveragePooling1Desc, f"{_MAXIMUM}PoolingDesc", f"{_MAXIMUM}Pooling1Desc", f"{_MAXIMUM}Pooling2Desc")
+@plan(
+    AveragePoolingDesc,
+    AveragePooling1Desc,
+    LPPoolingDesc,
+    LPPooling1Desc,
+    f"{_MAXIMUM}PoolingDesc",
+    f"{_MAXIMUM}Pooling1Desc",
+    f"{_MAXIMUM}Pooling2Desc",
+)
 def pooling_plan(desc: ForwardPoolingDesc) -> Plan | str:
     """Poolings with indices, of bytes and over three dimensions have plans of their own."""
     from dmlpy.devices.cpu.isa import have_one_storage
@@ -85,9 +94,9 @@ def _depth_plan(desc: ForwardPoolingDesc) -> Plan | str:
 
     if (joined := of_joined_slices(desc)) is not None:
         return pooling_plan(joined)
-    if isinstance(desc, AveragingDesc) and desc.input_tensor.data_type is DataType.BFLOAT16:
-        return "means of BFLOAT16 over three dimensions are computed of copies in FLOAT32"
-    if isinstance(desc, AveragingDesc) and desc.input_tensor.data_type is DataType.FLOAT16:
+    if (sums := isinstance(desc, AveragingDesc | NormPoolingDesc)) and desc.input_tensor.data_type is DataType.BFLOAT16:
+        return "means and norms of BFLOAT16 over three dimensions are computed of copies in FLOAT32"
+    if sums and desc.input_tensor.data_type is DataType.FLOAT16:
         return Float32CopyPlan(desc)  # between planes and depth nothing is rounded
     plan = DepthPoolingPlan(desc)
     return plan if plan.is_dense(_MAX_SPARSITY) else _TOO_SPARSE
