@@ -11,6 +11,7 @@ from collections import deque
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+import numpy as np
 from onnx import NodeProto, TypeProto
 
 from dmlpy.compiler import cap_of_graph
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Mapping, Sequence
 
     from dmlpy.description.enums import FeatureLevel
-    from dmlpy.onnx.loading.values import Value
+    from dmlpy.onnx.loading.values import Array, Value
     from dmlpy.onnx.lowering.cache import LRUCache
     from dmlpy.onnx.lowering.programs import Program
 
@@ -39,6 +40,10 @@ _MOST_TEMPLATES = 4
 _FIRST_PATIENCE = 4
 """The sizes for which no template holds until a new one replaces the least recently used. They have cost what a template costs."""
 
+_ALONE = (-1, 0, 1)
+"""What is made with one of these holds for no other, so it is as fixed as what stays the same: a size of 1 broadcasts."""
+_MOST_NUMBERS = 64
+"""The most elements of an input whose elements are known that may be symbolic, as sizes are: shapes and the like are short."""
 _MOST_RECENT = 3
 """The most programs that a new template is compared with."""
 _RECENT_BYTES = 1 << 12
@@ -66,8 +71,7 @@ class ProgramTemplates:
         Raises:
             CompileError: `lower` raises it.
         """
-        places = [(name, axis) for name, value in inputs.items() if value.array is None for axis in range(len(value.sizes or ()))]
-        sizes = [inputs[name].static_sizes[axis] for name, axis in places]
+        sizes = [number for value in inputs.values() for number in _numbers_of(value)]
         key = self, tuple(_form_key(value) for value in inputs.values())
         form: _Form = self._cache.get(key) or _Form()
         try:
@@ -91,8 +95,7 @@ class ProgramTemplates:
             narrow = narrow or program
         form.misses += 1
         may_add = form.lowered >= _LOWERED_FIRST and (not form.is_full or form.waits)
-        # A size of 1 broadcasts, so what is made with it holds for no other: it is as fixed as those that stay the same.
-        changing = [at for at, size in enumerate(sizes) if size != 1 and any(size != other[at] for other, _ in form.recent)]
+        changing = [at for at, size in enumerate(sizes) if size not in _ALONE and any(size != other[at] for other, _ in form.recent)]
         program = self._program_of_new_template(form, inputs, sizes, changing) if may_add and changing else None
         program = narrow if program is None else program
         if program is None:
@@ -137,10 +140,7 @@ class ProgramTemplates:
         for at, symbol in zip(places, trace.symbols, strict=True):
             symbolic_sizes[at] = symbol
         remaining = iter(symbolic_sizes)
-        symbolic = {
-            name: value if value.array is not None else replace(value, sizes=tuple(next(remaining) for _ in value.sizes or ()))
-            for name, value in inputs.items()
-        }
+        symbolic = {name: _with_numbers(value, [next(remaining) for _ in _numbers_of(value)]) for name, value in inputs.items()}
         with trace.active():
             program = self._lower(symbolic)
             cap = cap_of(self._level)
@@ -196,10 +196,29 @@ class _Form:
         self.recent.append((sizes, program))
 
 
+def _is_short(array: Array) -> bool:
+    return array.dtype == np.int64 and array.size <= _MOST_NUMBERS
+
+
+def _numbers_of(value: Value) -> Sequence[int]:
+    """The sizes of an input, or its elements if these are known and short integers, such as sizes that the model computes."""
+    if value.array is None:
+        return value.static_sizes if value.sizes is not None else ()
+    found: list[int] = value.array.ravel().tolist() if _is_short(value.array) else []
+    return found
+
+
+def _with_numbers(value: Value, numbers: Sequence[int]) -> Value:
+    """The input with other numbers of `_numbers_of`."""
+    if value.array is None:
+        return replace(value, sizes=tuple(numbers) if value.sizes is not None else None)
+    return replace(value, array=SizedArray.of(numbers, value.array.shape)) if _is_short(value.array) else value
+
+
 def _form_key(value: Value) -> Hashable:
-    """The key of a value for which nodes are lowered, without its sizes."""
+    """The key of a value for which nodes are lowered, without its sizes and short elements."""
     if value.array is not None:
-        return value.element, value.array.shape, value.array.tobytes()
+        return value.element, value.array.shape, None if _is_short(value.array) else value.array.tobytes()
     return value.element, value.kind, None if value.sizes is None else len(value.sizes)
 
 

@@ -46,7 +46,7 @@ class Runnable(Protocol):
 LowerNodes: TypeAlias = "Callable[[Lowering, Scope], None]"
 """Lowers nodes, and adds the values that they compute to the scope."""
 
-_MOST_KNOWN = 64
+MOST_KNOWN = 64
 """The most elements of a tensor to specialize nodes for: shapes, axes, counts and the like are short, and often the same."""
 
 _BY_DATA = frozenset({"Compress"})
@@ -107,7 +107,7 @@ class DeferredLowering(Lowering):
             if current in makers:
                 waiting += makers[current].inputs
         given = {name: self.inputs[name] for name in found if name in self.inputs and self.inputs[name].array is None}
-        is_short = all(value.kind == "tensor" and _elements(value) <= _MOST_KNOWN for value in given.values())
+        is_short = all(value.kind == "tensor" and _elements(value) <= MOST_KNOWN for value in given.values())
         return set(given) if is_short else set()
 
 
@@ -123,6 +123,10 @@ class DeferredNodes:
         wanted: the names of their outputs.
         run: prepares their program.
         cache: caches the compiled forms.
+        fixed: the names of inputs that are the same for the same sizes of the model's inputs, and known when nodes are compiled.
+
+    Attributes:
+        is_refused: whether the caller has found that it cannot run their program.
     """
 
     def __init__(
@@ -135,7 +139,9 @@ class DeferredNodes:
         wanted: Sequence[str],
         run: Callable[[Program], Runnable],
         cache: LRUCache,
+        fixed: frozenset[str] = frozenset(),
     ) -> None:
+        self.is_refused = False
         self._name = name
         self._model = model
         self._level = level
@@ -144,9 +150,10 @@ class DeferredNodes:
         self._reads = {name: value for name, value in reads.items() if value.array is None}
         self._wanted = wanted
         self._run = run
-        self._asked: set[str] = set()
-        self._required: set[str] = set()
-        """The asked ones that a node needs which is not quick on the host."""
+        self._fixed = fixed
+        self._asked: set[str] = {*fixed}
+        self._required: set[str] = {*fixed}
+        """The asked ones that a node needs which is not quick on the host, or that do not change."""
         self._templates = ProgramTemplates(level, self._lower, cache)
         self._lock = forks.lock()
         self._cache = cache
@@ -162,7 +169,7 @@ class DeferredNodes:
         given = {name: values[name] for name in self._reads}
         with self._lock:
             run = self._prepared(given, to_host)
-            if calls is not None and self._asked:
+            if calls is not None and self._asked - self._fixed:
                 calls.is_whole = False  # other elements may need another program
         return run.values(given, calls)
 
@@ -267,4 +274,4 @@ def lower_host_nodes(nodes: Iterable[HostNode]) -> LowerNodes:
 
 
 def _elements(value: Value) -> int:
-    return int(np.prod(value.static_sizes)) if value.is_static else _MOST_KNOWN + 1
+    return int(np.prod(value.static_sizes)) if value.is_static else MOST_KNOWN + 1

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from onnx import NodeProto
 
 from dmlpy.messages.problems import CompileError
@@ -12,7 +14,7 @@ from dmlpy.onnx.lowering import subgraphs
 from dmlpy.onnx.lowering.cache import WAITING_BYTES
 from dmlpy.onnx.lowering.programs import GraphPart
 from dmlpy.onnx.lowering.stages import HostNode
-from dmlpy.onnx.runtime.deferred_nodes import DeferredNodes, lower_host_nodes
+from dmlpy.onnx.runtime.deferred_nodes import MOST_KNOWN, DeferredNodes, lower_host_nodes
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping, Sequence
@@ -30,7 +32,8 @@ class _HasHostNodesError(Exception):
 class SharedNodes:
     """Nodes that are compiled when their inputs are available, once for all that differ only in names. Thread-safe.
 
-    Nodes that cannot be compiled, or run on the host, are left to `own`, whose messages have the nodes' names.
+    What was learned of them, such as programs for other sizes, serves programs of other sizes of the model, too. Nodes that cannot be
+    compiled, or run on the host, are left to `own`, whose messages have the nodes' names.
 
     Args:
         nodes: the nodes.
@@ -40,46 +43,65 @@ class SharedNodes:
     """
 
     def __init__(self, nodes: Sequence[HostNode], reads: Mapping[str, Value], wanted: Sequence[str], context: CompileContext) -> None:
-        self._own = context.defer(lower_host_nodes(nodes), reads, wanted)
         self._context = context
-        self._is_alone = any(True for node in nodes for _ in subgraphs.subgraphs_of(node.proto))
-        if self._is_alone:
+        self._own = _deferred(nodes, reads, wanted, context, graphs_only=False)
+        self._own_reads = [name for name, value in reads.items() if not _is_fixed(value)]
+        self._shared: DeferredNodes | None = None
+        if any(True for node in nodes for _ in subgraphs.subgraphs_of(node.proto)):
             return
         names, alike = _rename_by_position(nodes, reads)
-        self._reads = {names[name]: name for name, value in reads.items() if value.array is None}
+        self._reads = {names[name]: name for name in self._own_reads}
         self._wanted = {names[name]: name for name in wanted}
-        described = tuple((names[name], _value_key(value)) for name, value in reads.items())
-        key = SharedNodes, tuple(_node_key(node) for node in alike), described, tuple(self._wanted)
-        shared = context.cache.get(key)
-        if shared is None:
-            shared = DeferredNodes(
-                context.name,
-                context.model,
-                context.level,
-                lower_host_nodes(alike),
-                {names[name]: value.named(names[name]) for name, value in reads.items()},
-                [*self._wanted],
-                lambda program: context.run_late(_graphs_only(program), context),
-                context.cache,
-            )
-            context.cache.put(key, shared, WAITING_BYTES * len(alike))
-        self._shared: DeferredNodes = shared
+        renamed = {names[name]: value.named(names[name]) for name, value in reads.items()}
+        self._shared = _deferred(alike, renamed, [*self._wanted], context, graphs_only=True)
 
     def __call__(self, values: dict[str, Any], calls: GraphCalls | None = None) -> dict[str, Any]:
         """Computes the nodes' outputs from their inputs, by name; `calls` receives the graphs that ran."""
-        if not self._is_alone:
+        shared = self._shared
+        if shared is not None and not shared.is_refused:
             try:
                 with suppress(CompileError):  # which the nodes report by their own names
-                    return self._together(values, calls)
+                    found = shared({name: values[own] for name, own in self._reads.items()}, self._context.to_host, calls)
+                    return {own: found[name] for name, own in self._wanted.items()}
             except _HasHostNodesError:
-                self._is_alone = True
+                shared.is_refused = True
         if calls is not None:
             calls.is_whole = False
-        return self._own(values, calls)
+        return self._own({name: values[name] for name in self._own_reads}, self._context.to_host, calls)
 
-    def _together(self, values: dict[str, Any], calls: GraphCalls | None) -> dict[str, Any]:
-        found = self._shared({name: values[own] for name, own in self._reads.items()}, self._context.to_host, calls)
-        return {own: found[name] for name, own in self._wanted.items()}
+
+def _deferred(
+    nodes: Sequence[HostNode], reads: Mapping[str, Value], wanted: Sequence[str], context: CompileContext, *, graphs_only: bool
+) -> DeferredNodes:
+    """Nodes that wait, as they are kept for all programs of a model. Short known integers, which may follow from sizes, are read."""
+    depth = None if graphs_only else context.depth
+    described = tuple((name, _value_key(value)) for name, value in reads.items())
+    key = SharedNodes, depth, tuple(_node_key(node) for node in nodes), described, tuple(wanted)
+    found: DeferredNodes | None = context.cache.get(key)
+    if found is None:
+        given = {name: replace(value, array=None) if _may_follow_from_sizes(value) else value for name, value in reads.items()}
+        found = DeferredNodes(
+            context.name,
+            context.model,
+            context.level,
+            lower_host_nodes(nodes),
+            given,
+            wanted,
+            lambda program: context.run_late(_graphs_only(program) if graphs_only else program, context),
+            context.cache,
+            frozenset(name for name, value in given.items() if value is not reads[name]),
+        )
+        context.cache.put(key, found, WAITING_BYTES * len(nodes))
+    return found
+
+
+def _may_follow_from_sizes(value: Value) -> bool:
+    """Whether a known value is short integers."""
+    return isinstance(value.array, np.ndarray) and value.array.dtype == np.int64 and value.array.size <= MOST_KNOWN
+
+
+def _is_fixed(value: Value) -> bool:
+    return value.array is not None and not _may_follow_from_sizes(value)
 
 
 def _graphs_only(program: Program) -> Program:
@@ -109,6 +131,14 @@ def _node_key(node: HostNode) -> Hashable:
 
 
 def _value_key(value: Value) -> Hashable:
-    """The part of an input value that nodes are compiled for. Users of a key that identifies an array must hold the array."""
+    """The part of an input value that nodes are compiled for, without sizes. Users of a key that identifies an array must hold the array."""
     described = None if value.described is None else value.described.SerializeToString(deterministic=True)
-    return value.element, value.sizes, value.kind, described, None if value.array is None else id(value.array)
+    return value.element, value.kind, described, _array_key(value)
+
+
+def _array_key(value: Value) -> Hashable:
+    array = value.array
+    if array is None or _may_follow_from_sizes(value):
+        return array is None
+    is_short = isinstance(array, np.ndarray) and array.size <= MOST_KNOWN and not array.dtype.hasobject
+    return (array.dtype, array.shape, array.tobytes()) if is_short else id(array)
