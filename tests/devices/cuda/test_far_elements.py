@@ -32,7 +32,7 @@ def rows(*strides: int) -> dml.TensorDesc:
     return tensor(2, 5, strides=strides)
 
 
-FAR, NEAR = (STEP, 1), (1, 2)
+FAR = STEP, 1
 
 
 def convolution(channels: int, **members: Any) -> dml.OperatorDesc:

@@ -24,7 +24,7 @@ class DryRunRuntime(EmulatedRuntime):
         return symbol
 
     def attributes(self, function: Any) -> FunctionAttributes:
-        return FunctionAttributes(64, 0, 0, 1024)
+        return FunctionAttributes(64, 0, 0)
 
     def occupancy(self, function: Any, threads: int, shared_bytes: int) -> int:
         return 1

@@ -184,7 +184,7 @@ class EmulatedRuntime(CpuStreams):
         return bool(self._sanitize) and entry.startswith(self._sanitized)
 
     def attributes(self, function: CpuFunction) -> FunctionAttributes:
-        return FunctionAttributes(64, 0, function.static_shared_bytes, 1024)
+        return FunctionAttributes(64, 0, function.static_shared_bytes)
 
     def occupancy(self, function: CpuFunction, threads: int, shared_bytes: int) -> int:
         """Bounded by threads, by shared memory (1 KiB of it the system's for each block) and by 64 registers a thread."""

@@ -40,7 +40,7 @@ _MINIMAL_SINCE = (12, 9)
 """The oldest NVRTC that `--minimal` was tested with. It omits CUDA declarations that no kernel here needs, which saves compile time."""
 
 # CUfunction_attribute of cuda.h
-_MAX_THREADS_PER_BLOCK, _SHARED_BYTES, _LOCAL_BYTES, _REGISTERS, _MAX_DYNAMIC_SHARED_BYTES = 0, 1, 3, 4, 8
+_SHARED_BYTES, _LOCAL_BYTES, _REGISTERS, _MAX_DYNAMIC_SHARED_BYTES = 1, 3, 4, 8
 _COMPUTE_CAPABILITY_MAJOR = 75
 """A cudaDeviceAttr without a name in CuPy."""
 _PAGEABLE_MEMORY_ACCESS = 88
@@ -82,7 +82,6 @@ class CupyFunction:
 
     launcher: Any
     device: int
-    max_threads: int
 
 
 class CupyRuntime:
@@ -221,7 +220,7 @@ class CupyRuntime:
             if shared_bytes:
                 static_bytes = self._driver.funcGetAttribute(_SHARED_BYTES, launcher.ptr)
                 self._driver.funcSetAttribute(launcher.ptr, _MAX_DYNAMIC_SHARED_BYTES, shared_bytes - static_bytes)
-            return CupyFunction(launcher, device, int(self._driver.funcGetAttribute(_MAX_THREADS_PER_BLOCK, launcher.ptr)))
+            return CupyFunction(launcher, device)
 
     @translated
     def attributes(self, function: CupyFunction) -> FunctionAttributes:
@@ -229,7 +228,7 @@ class CupyRuntime:
             return int(self._driver.funcGetAttribute(attribute, function.launcher.ptr))
 
         with self.use(function.device):
-            return FunctionAttributes(read(_REGISTERS), read(_LOCAL_BYTES), read(_SHARED_BYTES), function.max_threads)
+            return FunctionAttributes(read(_REGISTERS), read(_LOCAL_BYTES), read(_SHARED_BYTES))
 
     @translated
     def occupancy(self, function: CupyFunction, threads: int, shared_bytes: int) -> int:

@@ -58,7 +58,6 @@ class FunctionAttributes:
     registers: int
     local_bytes: int
     static_shared_bytes: int
-    max_threads_per_block: int
 
 
 @dataclass(frozen=True)
