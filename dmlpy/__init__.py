@@ -20,8 +20,8 @@ from dmlpy.version import __version__ as __version__
 with _collections_paused():
     from dmlpy import operators as _operators  # noqa: F401  (announces the operators)
     from dmlpy.devices import cpu as _cpu  # noqa: F401  (adds itself to the kinds of devices)
-    from dmlpy.devices import cuda as _cuda  # noqa: F401
-    from dmlpy.devices import numpy as _numpy  # noqa: F401
+    from dmlpy.devices import cuda as _cuda  # noqa: F401  (likewise)
+    from dmlpy.devices import numpy as _numpy  # noqa: F401  (likewise)
 
 _attribute, __dir__, __all__ = _attach_names(__name__, __file__)
 

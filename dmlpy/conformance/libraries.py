@@ -109,7 +109,7 @@ def installed_with_onnx_runtime() -> Path | None:
 
 def _file_version(file: Path) -> str:
     """The version in a DLL's resources; empty if it has none."""
-    functions = getattr(ctypes, "WinDLL")("version.dll")  # noqa: B009
+    functions = getattr(ctypes, "WinDLL")("version.dll")  # noqa: B009 - likewise
     name = str(file)
     size = functions.GetFileVersionInfoSizeW(ctypes.c_wchar_p(name), None)
     data = ctypes.create_string_buffer(size)

@@ -119,7 +119,7 @@ class WeightList:
         return f"the biases of x and of h are apart, as of CuDNN{self.cell}: add them, {sums}"
 
     def _listed(self, direction: WeightArrays, order: GateLayout) -> list[Values]:
-        W, U, b = (  # noqa: N806  (Keras's names)
+        W, U, b = (
             reorder(array, self.cell, GateOrder.DIRECTML, GATE_LAYOUTS[order], axis=0, parts=parts)
             for array, parts in zip(direction, (1, 1, self.bias_parts), strict=True)
         )

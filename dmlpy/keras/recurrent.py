@@ -116,11 +116,11 @@ class Recurrent(Layer):
         activations: Mapping[str, ActivationDesc | str | None],
         init: Initializer | str = "glorot_uniform",
         inner_init: Initializer | str = "orthogonal",
-        W_regularizer: Regularizer | str | None = None,  # noqa: N803  (Keras's names)
-        U_regularizer: Regularizer | str | None = None,  # noqa: N803
+        W_regularizer: Regularizer | str | None = None,
+        U_regularizer: Regularizer | str | None = None,
         b_regularizer: Regularizer | str | None = None,
-        dropout_W: float = 0.0,  # noqa: N803
-        dropout_U: float = 0.0,  # noqa: N803
+        dropout_W: float = 0.0,
+        dropout_U: float = 0.0,
         *,
         weights: Sequence[Any] | None = None,
         return_sequences: bool = False,
@@ -289,7 +289,7 @@ class Recurrent(Layer):
         drawn: list[Any] = []
         for _ in range(self.directions):
             for gate, start in zip(gates, range(0, 3 * len(gates), 3), strict=True):
-                W, U, b = list(shapes)[start : start + 3]  # noqa: N806
+                W, U, b = list(shapes)[start : start + 3]
                 drawn += [initial(self.init, W, random), initial(self.inner_init, U, random), self._initial_bias(gate, b, random)]
         return drawn
 
@@ -459,11 +459,11 @@ class Recurrent(Layer):
                 expected = "None, since the layer has no return_state"
                 raise DescError(self.name, [Problem("field.form", "state_gradients", brief(state_gradients), expected)])
             ended = self._of_states(state_gradients, "state_gradients", dy.shape[0], self._built_backend("dy"))
-        found, dx = self._passes.gradients(dy, wants_input=self.input_gradient, ended=ended)
+        gradients, dx = self._passes.gradients(dy, wants_input=self.input_gradient, ended=ended)
         self.initial_state_gradients = [
-            found[name][0, way].copy() for way in range(self.directions) for name in _STATE_FIELDS if name in found
+            gradients[name][0, way].copy() for way in range(self.directions) for name in _STATE_FIELDS if name in gradients
         ]
-        for weight, gradient in zip(self.weights, self._parts(found), strict=True):
+        for weight, gradient in zip(self.weights, self._parts(gradients), strict=True):
             weight.gradient = gradient
         return dx
 
@@ -499,7 +499,7 @@ class Recurrent(Layer):
         """Draws the dropout multipliers of a batch: 0 for dropped values, else 1 / (1 - p)."""
         gates = len(self.forms[0].gate_names)
         drawn = 1 if self.consume_less == "gpu" else gates
-        found = {}
+        by_name = {}
         for name, rate, size in (
             ("input_dropout_tensor", self.dropout_W, self.input_dim),
             ("state_dropout_tensor", self.dropout_U, self.output_dim),
@@ -508,16 +508,18 @@ class Recurrent(Layer):
                 kept = backend.random.random((self.directions, drawn, batch, size), np.float32) >= rate
                 multipliers = backend.array(kept * np.float32(1 / (1 - rate)))
                 # Gates that share one mask read the same memory: a stride of 0.
-                found[name] = backend.xp.broadcast_to(multipliers, (self.directions, gates, batch, size))
-        return found
+                by_name[name] = backend.xp.broadcast_to(multipliers, (self.directions, gates, batch, size))
+        return by_name
 
 
 def _cell_activation(value: Any) -> ActivationDesc:
-    found = find_activation(value)
-    if isinstance(found, ActivationDesc) and found.fusable:
-        return found
+    activation = find_activation(value)
+    if isinstance(activation, ActivationDesc) and activation.fusable:
+        return activation
     expected = f"an element-wise activation that DirectML fuses: {', '.join(fusable(ACTIVATIONS))}, or another's desc"
-    raise DescError("activation", [Problem("activation_kind", "", found.type_name, expected, ("a cell applies it to single elements",))])
+    raise DescError(
+        "activation", [Problem("activation_kind", "", activation.type_name, expected, ("a cell applies it to single elements",))]
+    )
 
 
 def _sequence_problems(shape: Shape, remedy: str | None = None) -> list[Problem]:

@@ -41,11 +41,11 @@ class SimpleRNN(Recurrent):
         init: Initializer | str = "glorot_uniform",
         inner_init: Initializer | str = "orthogonal",
         activation: ActivationDesc | str | None = "tanh",
-        W_regularizer: Regularizer | str | None = None,  # noqa: N803
-        U_regularizer: Regularizer | str | None = None,  # noqa: N803
+        W_regularizer: Regularizer | str | None = None,
+        U_regularizer: Regularizer | str | None = None,
         b_regularizer: Regularizer | str | None = None,
-        dropout_W: float = 0.0,  # noqa: N803
-        dropout_U: float = 0.0,  # noqa: N803
+        dropout_W: float = 0.0,
+        dropout_U: float = 0.0,
         **kwargs: Any,
     ) -> None:
         regularizers = (W_regularizer, U_regularizer, b_regularizer)
@@ -77,11 +77,11 @@ class GRU(Recurrent):
         inner_init: Initializer | str = "orthogonal",
         activation: ActivationDesc | str | None = "tanh",
         inner_activation: ActivationDesc | str | None = "hard_sigmoid",
-        W_regularizer: Regularizer | str | None = None,  # noqa: N803
-        U_regularizer: Regularizer | str | None = None,  # noqa: N803
+        W_regularizer: Regularizer | str | None = None,
+        U_regularizer: Regularizer | str | None = None,
         b_regularizer: Regularizer | str | None = None,
-        dropout_W: float = 0.0,  # noqa: N803
-        dropout_U: float = 0.0,  # noqa: N803
+        dropout_W: float = 0.0,
+        dropout_U: float = 0.0,
         *,
         reset_after: bool = False,
         **kwargs: Any,
@@ -126,11 +126,11 @@ class LSTM(Recurrent):
         forget_bias_init: Initializer | str = "one",
         activation: ActivationDesc | str | None = "tanh",
         inner_activation: ActivationDesc | str | None = "hard_sigmoid",
-        W_regularizer: Regularizer | str | None = None,  # noqa: N803
-        U_regularizer: Regularizer | str | None = None,  # noqa: N803
+        W_regularizer: Regularizer | str | None = None,
+        U_regularizer: Regularizer | str | None = None,
         b_regularizer: Regularizer | str | None = None,
-        dropout_W: float = 0.0,  # noqa: N803
-        dropout_U: float = 0.0,  # noqa: N803
+        dropout_W: float = 0.0,
+        dropout_U: float = 0.0,
         **kwargs: Any,
     ) -> None:
         self.forget_bias_init = forget_bias_init

@@ -37,7 +37,7 @@ def l1(l: float = 0.01) -> Regularizer:  # noqa: E741  (Keras's name)
     return Regularizer(l1=l)
 
 
-def l2(l: float = 0.01) -> Regularizer:  # noqa: E741
+def l2(l: float = 0.01) -> Regularizer:  # noqa: E741  (Keras's name)
     """Returns the penalty l * sum(w^2)."""
     return Regularizer(l2=l)
 

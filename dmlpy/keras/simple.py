@@ -65,7 +65,7 @@ class Dense(Layer):
         init: Initializer | str = "glorot_uniform",
         activation: OperatorDesc | str | None = "linear",
         weights: Sequence[Any] | None = None,
-        W_regularizer: Regularizer | str | None = None,  # noqa: N803  (Keras's names)
+        W_regularizer: Regularizer | str | None = None,
         b_regularizer: Regularizer | str | None = None,
         bias: bool = True,
         **kwargs: Any,
@@ -218,7 +218,7 @@ class Embedding(Layer):
         output_dim: int,
         init: Initializer | str = "uniform",
         input_length: int | None = None,
-        W_regularizer: Regularizer | str | None = None,  # noqa: N803  (Keras's names)
+        W_regularizer: Regularizer | str | None = None,
         mask_zero: bool = False,
         weights: Sequence[Any] | None = None,
         dropout: float = 0.0,

@@ -49,7 +49,7 @@ from dmlpy.pydirectml.functions import (
     multiply,
     padding,
     reinterpret,
-    slice,  # noqa: A004
+    slice,  # noqa: A004  (its name in PyDirectML)
     subtract,
     up_sample_2d,
     value_scale_2d,

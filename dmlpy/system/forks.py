@@ -93,7 +93,7 @@ def _locks_of_properties() -> Iterator[Any]:
     """Python 3.11 computes a cached property under a lock, which all objects of the class share."""
     modules = [vars(module) for name, module in sys.modules.items() if name.partition(".")[0] == "dmlpy"]
     for kind in {value for names in modules for value in names.values() if isinstance(value, type)}:
-        yield from (getattr(value, "lock") for value in vars(kind).values() if type(value) is cached_property)  # noqa: B009
+        yield from (getattr(value, "lock") for value in vars(kind).values() if type(value) is cached_property)  # noqa: B009  (typeshed lacks it)
 
 
 def _finish_imports() -> set[str]:

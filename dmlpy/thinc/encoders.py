@@ -17,7 +17,7 @@ _architectures = catalogue.Registry(("spacy", "architectures"), entry_points=Tru
 
 
 @_architectures("dmlpy.BiLSTMEncoder.v1")
-def BiLSTMEncoder(width: int, depth: int, dropout: float) -> Model[list[Floats2d], list[Floats2d]]:  # noqa: N802
+def BiLSTMEncoder(width: int, depth: int, dropout: float) -> Model[list[Floats2d], list[Floats2d]]:
     """Creates an encoder for `spacy.Tok2Vec.v2` with the arguments of `spacy.TorchBiLSTMEncoder.v1`; sequences are not padded.
 
     Args:

@@ -37,14 +37,14 @@ _STATES = {"LSTM": "HC0", "GRU": "H0", "RNN": "H0"}
 
 @registry.layers("dmlpy.LSTM.v1")
 @NAMES.refuse_others
-def LSTM(  # noqa: N802  (as Thinc calls its layers)
-    nO: int | None = None,  # noqa: N803  (Thinc's names of sizes)
-    nI: int | None = None,  # noqa: N803
+def LSTM(
+    nO: int | None = None,
+    nI: int | None = None,
     *,
     bi: bool = False,
     depth: int = 1,
     dropout: float = 0.0,
-    init_W: Initializer | None = None,  # noqa: N803
+    init_W: Initializer | None = None,
     init_b: Initializer | None = None,
 ) -> Model[SequenceT, SequenceT]:
     """Creates long short-term memory layers with the arguments, parameters and initial values of Thinc's `LSTM.v1`.
@@ -66,14 +66,14 @@ def LSTM(  # noqa: N802  (as Thinc calls its layers)
 
 @registry.layers("dmlpy.GRU.v1")
 @NAMES.refuse_others
-def GRU(  # noqa: N802
-    nO: int | None = None,  # noqa: N803
-    nI: int | None = None,  # noqa: N803
+def GRU(
+    nO: int | None = None,
+    nI: int | None = None,
     *,
     bi: bool = False,
     depth: int = 1,
     dropout: float = 0.0,
-    init_W: Initializer | None = None,  # noqa: N803
+    init_W: Initializer | None = None,
     init_b: Initializer | None = None,
 ) -> Model[SequenceT, SequenceT]:
     """Creates layers of gated recurrent units, whose reset gate multiplies the recurrent product; the arguments are those of `LSTM`."""
@@ -82,15 +82,15 @@ def GRU(  # noqa: N802
 
 @registry.layers("dmlpy.RNN.v1")
 @NAMES.refuse_others
-def RNN(  # noqa: N802
-    nO: int | None = None,  # noqa: N803
-    nI: int | None = None,  # noqa: N803
+def RNN(
+    nO: int | None = None,
+    nI: int | None = None,
     *,
     bi: bool = False,
     depth: int = 1,
     dropout: float = 0.0,
     activation: str = "tanh",
-    init_W: Initializer | None = None,  # noqa: N803
+    init_W: Initializer | None = None,
     init_b: Initializer | None = None,
 ) -> Model[SequenceT, SequenceT]:
     """Creates simple recurrent layers with the activation `tanh` or `relu`; the other arguments are those of `LSTM`."""
@@ -159,7 +159,7 @@ def shape_of(cell: Cell, model: Model[Any, Any]) -> Shape:
     return Shape(cell, model.get_dim("nI"), outputs // directions, model.get_dim("depth"), directions)
 
 
-def _init(cell: Cell, init_w: Initializer, init_b: Initializer, model: Model[Any, Any], X: Any = None, Y: Any = None) -> None:  # noqa: N803
+def _init(cell: Cell, init_w: Initializer, init_b: Initializer, model: Model[Any, Any], X: Any = None, Y: Any = None) -> None:
     if X is not None and not model.has_dim("nI"):
         model.set_dim("nI", get_width(X))
     if Y is not None and not model.has_dim("nO"):
@@ -211,7 +211,7 @@ def _param(model: Model[Any, Any], name: str, shape: tuple[int, ...]) -> Native:
     return param
 
 
-def _forward(cell: Cell, model: Model[Any, Any], X: Any, is_train: bool) -> tuple[Any, Callable[[Any], Any]]:  # noqa: N803
+def _forward(cell: Cell, model: Model[Any, Any], X: Any, is_train: bool) -> tuple[Any, Callable[[Any], Any]]:
     home, shape = _home(model), shape_of(cell, model)
     batch = batch_of(home.xp, X)
     x = batch.data(X, shape.inputs, "X")
@@ -231,7 +231,7 @@ def _forward(cell: Cell, model: Model[Any, Any], X: Any, is_train: bool) -> tupl
         for used in leases:
             used.space.note_use()
 
-    def backprop(dY: Any) -> Any:  # noqa: N803
+    def backprop(dY: Any) -> Any:
         upstream = batch.data(dY, model.get_dim("nO"), "dY")
         with home.current():
             for used in leases:
@@ -252,7 +252,7 @@ def _forward(cell: Cell, model: Model[Any, Any], X: Any, is_train: bool) -> tupl
     return y, backprop
 
 
-def _not_trained(dY: Any) -> Any:  # noqa: N803
+def _not_trained(dY: Any) -> Any:
     remedy = "call model.begin_update(X), or model(X, is_train=True)"
     problem = Problem("field.form", "is_train", "False", "True, for a call whose gradient follows", remedy=remedy)
     raise DescError("dmlpy.thinc", [problem])

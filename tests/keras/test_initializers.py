@@ -81,12 +81,12 @@ def test_a_seed_repeats_and_the_type_is_float32(name: str) -> None:
 
 def test_layers_use_the_given_initializers() -> None:
     lists = {gate: built(LSTM(6), None, None, 4).get_weights()[index : index + 3] for index, gate in zip((0, 3, 6, 9), "icfo", strict=True)}
-    for gate, (W, U, b) in lists.items():  # noqa: N806
+    for gate, (W, U, b) in lists.items():
         assert (np.abs(W) <= math.sqrt(6 / 10)).all()
         np.testing.assert_allclose(U @ U.T, np.eye(6), atol=1e-6)
         assert (b == (gate == "f")).all()
     made = built(GRU(6, init="one", inner_init=lambda shape, random: np.full(shape, 2)), None, None, 4)
-    for W, U, b in zip(*(made.get_weights()[kind::3] for kind in range(3)), strict=True):  # noqa: N806
+    for W, U, b in zip(*(made.get_weights()[kind::3] for kind in range(3)), strict=True):
         assert (W == 1).all()
         assert (U == 2).all()
         assert not b.any()

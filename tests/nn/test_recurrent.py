@@ -24,7 +24,7 @@ from tests.support.tolerance import assert_close
 from tests.support.tools import require
 
 Array = np.ndarray[Any, np.dtype[Any]]
-T, B, I, H = 5, 3, 4, 7  # noqa: E741
+T, B, I, H = 5, 3, 4, 7  # noqa: E741  (the field's letters)
 LENGTHS = (5, 0, 3)
 FUNCTIONS: dict[Cell, tuple[Callable[..., Any], Callable[..., Any]]] = {
     "LSTM": (nn.lstm, nn.lstm_vjp),

@@ -73,7 +73,10 @@ class CompileContext:
 
     def defer(self, take: LowerNodes, reads: Mapping[str, Value], wanted: Sequence[str]) -> Compute:
         """Creates nodes that are compiled when their inputs are available."""
-        prepare = lambda program: self.run_late(program, self)  # noqa: E731
+
+        def prepare(program: Program) -> Runnable:
+            return self.run_late(program, self)
+
         nodes = DeferredNodes(self.name, self.model, self.level, take, reads, wanted, prepare, self.cache)
 
         def run(values: Mapping[str, Any], calls: GraphCalls | None) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from tests.support.tolerance import assert_close
 from tests.support.tools import require
 
 SANITIZERS = ("address,undefined", "thread")
-T, B, I, H = 4, 5, 3, 6  # noqa: E741
+T, B, I, H = 4, 5, 3, 6  # noqa: E741  (the field's letters)
 PERSISTENT_BLOCK = replace(T4, name="a device with so few multiprocessors that a block takes several samples", multiprocessors=4)
 STEP = replace(T4, name="a device whose blocks share next to nothing", shared_memory_per_block=64)
 LIMITS = {"persistent_block": PERSISTENT_BLOCK, "per_step": STEP}

@@ -422,7 +422,7 @@ def fake_cupy(gpus: FakeGpus) -> Any:
 def _fake_driver(gpus: FakeGpus, functions: Mapping[int, Any]) -> Any:
     """`cupy.cuda.driver`, over functions by address."""
 
-    def launchKernel(  # noqa: N802
+    def launchKernel(
         f: int,
         grid_dim_x: int,
         grid_dim_y: int,
@@ -438,7 +438,7 @@ def _fake_driver(gpus: FakeGpus, functions: Mapping[int, Any]) -> Any:
         assert extra == 0
         functions[f].launch((grid_dim_x, grid_dim_y, grid_dim_z), shared_mem_bytes, stream, kernel_params)
 
-    def launchCooperativeKernel(  # noqa: N802
+    def launchCooperativeKernel(
         f: int,
         grid_dim_x: int,
         grid_dim_y: int,
@@ -461,7 +461,7 @@ def _fake_driver(gpus: FakeGpus, functions: Mapping[int, Any]) -> Any:
             {0: 384, 1: gpus.static_shared, 3: 0, 4: 128, 8: functions[f].dynamic_shared}[attribute]
         ),
         funcSetAttribute=lambda f, attribute, value: _set_attribute(gpus, functions[f], attribute, value),
-        occupancyMaxActiveBlocksPerMultiprocessor=lambda func, blockSize, dynamicSMemSize: gpus.with_context(1),  # noqa: N803
+        occupancyMaxActiveBlocksPerMultiprocessor=lambda func, blockSize, dynamicSMemSize: gpus.with_context(1),
     )
 
 
