@@ -59,7 +59,7 @@ def problems_of(node: Node) -> list[Problem]:
     problems = problems or inference_guard.attribute_problems(node)
     rule = None if node.domain else _RULES.get(node.op_type)
     if rule is not None and not problems:
-        problems += rule(node)
+        problems = [*rule(node)]
     return problems
 
 

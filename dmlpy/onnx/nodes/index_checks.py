@@ -36,7 +36,7 @@ def element_problems(node: Node) -> Iterator[Problem]:
 def _place_problems(node: Node, axis: int) -> Iterator[Problem]:
     """Indices for no more places than the data has along the other axes."""
     pairs = enumerate(zip(node.sizes(1), node.sizes(0), strict=True))
-    if 0 not in node.sizes(1) and any(own > size and place != axis for place, (own, size) in pairs):
+    if 0 not in node.sizes(1) and any(length > size and place != axis for place, (length, size) in pairs):
         expected = f"sizes of at most those of the data, {listed(node.sizes(0))}, along all axes but {axis}"
         yield Problem("onnx.invalid", node.input_label(1), listed(node.sizes(1)), expected)
 
@@ -74,9 +74,9 @@ def tuple_problems(node: Node) -> Iterator[Problem]:
         wanted = (*node.sizes(1)[:-1], *node.sizes(0)[last:])
         yield from other_size_problems(node, 2, wanted, f"updates for {node.input_label(1)}, {listed(node.sizes(1))}")
     for at, size in enumerate(node.sizes(0)[batch : batch + node.sizes(1)[-1]]):
-        own = node.known_indices(1, size, at)
-        if own is not None and not are_indices(own, size):
-            wrong, axis = int(own.min() if own.min() < -size else own.max()), batch + at
+        indices = node.known_indices(1, size, at)
+        if indices is not None and not are_indices(indices, size):
+            wrong, axis = int(indices.min() if indices.min() < -size else indices.max()), batch + at
             yield Problem("onnx.invalid", node.input_label(1), str(wrong), f"{-size} to {size - 1}: axis {axis} of {listed(node.sizes(0))}")
 
 

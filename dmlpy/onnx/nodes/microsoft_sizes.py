@@ -43,15 +43,17 @@ _SKIPS = frozenset({"SkipLayerNormalization", "SkipSimplifiedLayerNormalization"
 
 def size_problems(node: Node) -> list[Problem]:
     """Inputs of other sizes, as far as they are known."""
-    found = [problem for index, limits in enumerate(_RANKS.get(node.op_type, ())) for problem in dimension_problems(node, index, *limits)]
-    found += _block_problems(node) if node.op_type == "MatMulNBits" else ()
-    if found or (sizes := _sizes(node, 0)) is None:
-        return found
+    problems = [
+        problem for index, limits in enumerate(_RANKS.get(node.op_type, ())) for problem in dimension_problems(node, index, *limits)
+    ]
+    problems += _block_problems(node) if node.op_type == "MatMulNBits" else ()
+    if problems or (sizes := _sizes(node, 0)) is None:
+        return problems
     for index in _BY_CHANNEL.get(node.op_type, ()):
-        found += _vector_problems(node, index, sizes[-1:])
+        problems += _vector_problems(node, index, sizes[-1:])
     if node.op_type in _SKIPS and (skip := _sizes(node, 1)) is not None:
-        found += _skip_problems(skip, sizes)
-    return found
+        problems += _skip_problems(skip, sizes)
+    return problems
 
 
 def _block_problems(node: Node) -> Iterator[Problem]:

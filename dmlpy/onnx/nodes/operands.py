@@ -101,12 +101,12 @@ def _general_product(node: Node) -> Iterator[Problem]:
         node.sizes(index)[::-1] if transposed else node.sizes(index) for index, transposed in enumerate(sides)
     )
     if inner != second:
-        found = "the last" if sides[1] else "the first"
+        place = "the last" if sides[1] else "the first"
         whose = f"the {'first' if sides[0] else 'last'} dimension of {_operand(node, 0)}"
         remedy = f"set transB to {int(not sides[1])}" if columns == inner else None
         forms = ("[K, M]" if sides[0] else "[M, K]", "[N, K]" if sides[1] else "[K, N]")
         why = f"A is {forms[0]} and B is {forms[1]}: transA is {int(sides[0])}, transB {int(sides[1])}"
-        yield _problem(node, 1, f"{inner} as {found} dimension, as {whose}", why, _first(node), remedy=remedy)
+        yield _problem(node, 1, f"{inner} as {place} dimension, as {whose}", why, _first(node), remedy=remedy)
     elif node.has(2) and broadcast_sizes(node.sizes(2), (rows, columns)) != (rows, columns):
         yield _problem(node, 2, f"sizes that broadcast to those of the product, {listed([rows, columns])}", _ALIGNED)
 

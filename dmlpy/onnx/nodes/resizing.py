@@ -30,8 +30,8 @@ def resized(node: Node) -> tuple[list[int], list[float | None]]:
     sizes = node.sizes(0)
     if node.op_type == "Upsample" or node.opset < 11:
         scales = node.attribute("scales") or [float(scale) for scale in np.ravel(node.array(1))]
-        found = [_scaled(size, scale) for size, scale in zip(sizes, scales, strict=True)]
-        return [size for size, _ in found], [scale for _, scale in found]
+        scaled = [_scaled(size, scale) for size, scale in zip(sizes, scales, strict=True)]
+        return [size for size, _ in scaled], [scale for _, scale in scaled]
     rank = len(sizes)
     named = [node.axis(axis, rank) for axis in node.attribute("axes") or range(rank)]
     outputs, factors = [*sizes], list[float | None]([1.0] * rank)
@@ -58,9 +58,9 @@ def resize_problems(node: Node) -> Iterator[Problem]:
     if any(not scale > 0 for scale in given):
         yield Problem("onnx.invalid", "scales" if scales is None else node.input_label(place), listed(given), "numbers above 0")
     yield from _interpolation_problems(node)
-    if not node.has(0) or (own := node.value(0).sizes) is None:
+    if not node.has(0) or (sizes := node.value(0).sizes) is None:
         return
-    count = len(node.attribute("axes") or own)
+    count = len(node.attribute("axes") or sizes)
     by_region = node.attribute("coordinate_transformation_mode") == "tf_crop_and_resize"
     first = 1 if by_region and node.opset >= 11 else place
     for index in range(first, len(node.inputs)):

@@ -139,20 +139,22 @@ def compute_transposed_windows(node: Node) -> TransposedWindows:
 
 def output_padding_problems(node: Node) -> Iterator[Problem]:
     """`output_padding` not below stride or dilation, as ONNX says; `output_shape` that needs one; pads that cut off more than there is."""
-    found = compute_transposed_windows(node)
-    if any(size < 0 for size in found.sizes):  # not their least: open sizes are compared with 0 alone
-        full = [size + before + behind for size, before, behind in zip(found.sizes, found.start, found.end, strict=True)]
-        yield Problem("onnx.invalid", "pads", listed([*found.start, *found.end]), f"pads within the {listed(full)} elements of the windows")
+    transposed = compute_transposed_windows(node)
+    if any(size < 0 for size in transposed.sizes):  # not their least: open sizes are compared with 0 alone
+        full = [size + before + behind for size, before, behind in zip(transposed.sizes, transposed.start, transposed.end, strict=True)]
+        yield Problem(
+            "onnx.invalid", "pads", listed([*transposed.start, *transposed.end]), f"pads within the {listed(full)} elements of the windows"
+        )
         return
-    most = [max(window.stride, window.dilation) - 1 for window in found.windows.axes[found.windows.added :]]
+    most = [max(window.stride, window.dilation) - 1 for window in transposed.windows.axes[transposed.windows.added :]]
     given = node.attribute("output_padding") or [0] * len(most)
     rule = "output_padding is less than the stride or the dilation"
     if any(map(gt, given, most)):
         yield Problem("onnx.invalid", "output_padding", str([*given]), f"at most {most}", (rule,))
-    elif any(map(gt, found.extra, most)):
-        largest = [size - more + least for size, more, least in zip(found.sizes, found.extra, most, strict=True)]
+    elif any(map(gt, transposed.extra, most)):
+        largest = [size - more + least for size, more, least in zip(transposed.sizes, transposed.extra, most, strict=True)]
         why = ("what lies behind the windows is output padding", rule)
-        yield Problem("onnx.invalid", "output_shape", str(found.sizes), f"at most {largest}", why)
+        yield Problem("onnx.invalid", "output_shape", str(transposed.sizes), f"at most {largest}", why)
 
 
 def transposed_sizes(node: Node) -> tuple[int, ...]:
@@ -176,8 +178,8 @@ def unpooled_sizes(node: Node) -> list[int]:
     rank = len(lengths)
     strides = node.attribute("strides") or [1] * rank
     pads = node.attribute("pads") or [0] * (2 * rank)
-    own = ((size - 1) * strides[axis] - pads[axis] - pads[axis + rank] + lengths[axis] for axis, size in enumerate(sizes[2:]))
-    return [*sizes[:2], *own]
+    lengths_of_output = ((size - 1) * strides[axis] - pads[axis] - pads[axis + rank] + lengths[axis] for axis, size in enumerate(sizes[2:]))
+    return [*sizes[:2], *lengths_of_output]
 
 
 _TO_THE_END = (2**31 - 1, 2**63 - 1)

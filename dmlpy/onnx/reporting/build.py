@@ -36,24 +36,24 @@ def build_report(model: LoweredModel, level: FeatureLevel, like: Like) -> Report
     inputs = model.inputs
     if like == "dmlpy":
         sized, sizes = _with_candidate_sizes(model, level)
-        found = _report_of(sized, sizes, inputs, level, like)  # as in a call, where all sizes are known
-        return replace(found, contradicted=model.interpretation(level).contradicted)  # whatever sizes are chosen
-    own = model.interpretation(level)
-    found = replace(_with_invalid_nodes(_report_of(model, {}, inputs, level, like), own), contradicted=own.contradicted)
-    if not found.open_sizes:
-        return found
+        report = _report_of(sized, sizes, inputs, level, like)  # as in a call, where all sizes are known
+        return replace(report, contradicted=model.interpretation(level).contradicted)  # whatever sizes are chosen
+    lowering = model.interpretation(level)
+    report = replace(_with_invalid_nodes(_report_of(model, {}, inputs, level, like), lowering), contradicted=lowering.contradicted)
+    if not report.open_sizes:
+        return report
     sized, sizes = _with_candidate_sizes(model, level)
-    return replace(found, sized=_report_of(sized, sizes, inputs, level, like)) if sizes else found
+    return replace(report, sized=_report_of(sized, sizes, inputs, level, like)) if sizes else report
 
 
-def _with_invalid_nodes(report: Report, own: Lowering) -> Report:
+def _with_invalid_nodes(report: Report, lowering: Lowering) -> Report:
     """A prediction with the nodes that contradict ONNX: ONNX Runtime refuses the model before it asks a provider.
 
     Args:
         report: the prediction.
-        own: the model as dmlpy lowers it.
+        lowering: the model as dmlpy lowers it.
     """
-    invalid = {record.name: record for record in own.records if record.where == "invalid"}
+    invalid = {record.name: record for record in lowering.records if record.where == "invalid"}
     nodes = [
         replace(node, where="invalid", problems=invalid[node.name].problems, alone=(), older=()) if node.name in invalid else node
         for node in report.nodes
@@ -76,27 +76,27 @@ def _report_of(model: LoweredModel, sizes: Mapping[str, int], inputs: Mapping[st
         kind = Lowering if like == "dmlpy" else Prediction
         return kind.of(model.loaded, model.given, level)  # not cached: it may be large
 
-    found = model.interpretation(level) if like == "dmlpy" else found_at(level)
-    latest = found if level >= LATEST else found_at(LATEST)
-    taken = _nodes_on_directml(found)
+    lowering = model.interpretation(level) if like == "dmlpy" else found_at(level)
+    latest = lowering if level >= LATEST else found_at(LATEST)
+    taken = _nodes_on_directml(lowering)
     weights, memory = _memory_sizes(model, level) if like == "dmlpy" else (_initializer_bytes(model), None)
-    values = KnownValues(model.loaded.proto.graph, model.given.values(), found.records)
-    partitions = group_records(found.records, level)
+    values = KnownValues(model.loaded.proto.graph, model.given.values(), lowering.records)
+    partitions = group_records(lowering.records, level)
     return Report(
         model=model.name,
         like=like,
         feature_level=level,
-        nodes=tuple(found.records),
+        nodes=tuple(lowering.records),
         inputs=inputs,
-        outputs=found.outputs,
+        outputs=lowering.outputs,
         tried=sizes,
         lowest_level=_lowest_level(latest, {level: taken}, found_at),
         missing_level=tuple(name for name in _nodes_on_directml(latest) if name not in taken),
         partitions=partitions,
         weight_bytes=weights,
         memory_bytes=memory,
-        work=by_node(found.records, values),
-        borders=find_borders(partitions, found.records, values),
+        work=by_node(lowering.records, values),
+        borders=find_borders(partitions, lowering.records, values),
     )
 
 
@@ -110,14 +110,14 @@ def _with_candidate_sizes(model: LoweredModel, level: FeatureLevel) -> tuple[Low
     fewest: float = inf
     refused: list[tuple[LoweredModel, Mapping[str, int], set[str]]] = []
     for trial in size_candidates(model.inputs):
-        found = model.with_inputs(trial.shapes)
-        records = found.interpretation(level).records
+        sized = model.with_inputs(trial.shapes)
+        records = sized.interpretation(level).records
         wrong = {problem.under(record.name).headline() for record in records if record.where == "invalid" for problem in record.problems}
         empty = sum(value.is_empty for record in records for value in record.outputs)
         if wrong:
-            refused.append((found, trial.sizes, wrong))
+            refused.append((sized, trial.sizes, wrong))
         elif empty < fewest:
-            best, fewest = (found, trial.sizes), empty
+            best, fewest = (sized, trial.sizes), empty
         else:
             break
         if not wrong and not empty:
@@ -127,9 +127,9 @@ def _with_candidate_sizes(model: LoweredModel, level: FeatureLevel) -> tuple[Low
     return best
 
 
-def _nodes_on_directml(found: Lowering) -> frozenset[str]:
+def _nodes_on_directml(lowering: Lowering) -> frozenset[str]:
     """The nodes that run on DirectML, or need not run."""
-    return frozenset(record.name for record in found.records if record.where in ("directml", "folded"))
+    return frozenset(record.name for record in lowering.records if record.where in ("directml", "folded"))
 
 
 def _lowest_level(

@@ -89,7 +89,7 @@ def find_causes(nodes: Sequence[NodeRecord], inputs: Mapping[str, Value], solved
         solved: the nodes that have no reason as soon as the open sizes are known, if that was tried.
     """
     roots = _find_roots(nodes, inputs)
-    own: dict[tuple[str, tuple[str, ...]], list[NodeRecord]] = {}
+    by_problem: dict[tuple[str, tuple[str, ...]], list[NodeRecord]] = {}
     waiting: dict[Roots, list[NodeRecord]] = {}
     unsized: list[NodeRecord] = []
     for node in nodes:
@@ -101,16 +101,16 @@ def find_causes(nodes: Sequence[NodeRecord], inputs: Mapping[str, Value], solved
             elif what != "older" and _waits(node, problems) and roots[node.name]:
                 waiting.setdefault(roots[node.name], []).append(node)
             else:
-                own.setdefault((what, tuple(line for problem in problems for line in _lines(problem))), []).append(node)
-    found = [Cause(what, tuple(held), lines, _followers(held, waiting)) for (what, lines), held in own.items()]
+                by_problem.setdefault((what, tuple(line for problem in problems for line in _lines(problem))), []).append(node)
+    causes = [Cause(what, tuple(held), lines, _followers(held, waiting)) for (what, lines), held in by_problem.items()]
     if by_sizes := _unique([*unsized, *(node for key, held in waiting.items() if any(map(_is_size, key)) for node in held)]):
-        found.append(_of_open_sizes(by_sizes, inputs))
+        causes.append(_of_open_sizes(by_sizes, inputs))
     for key, held in waiting.items():
         if held and not any(map(_is_size, key)):
             lines = tuple(f"they need the sizes that {name!r} decides" for name in map(_name, key))
-            found.append(Cause("alone" if held[0].alone else held[0].where, tuple(held), lines))
+            causes.append(Cause("alone" if held[0].alone else held[0].where, tuple(held), lines))
     order = {node.name: index for index, node in enumerate(nodes)}
-    return tuple(sorted(found, key=lambda cause: (-cause.count, order[cause.nodes[0].name])))
+    return tuple(sorted(causes, key=lambda cause: (-cause.count, order[cause.nodes[0].name])))
 
 
 def _of_open_sizes(nodes: Sequence[NodeRecord], inputs: Mapping[str, Value]) -> Cause:
@@ -122,9 +122,9 @@ def _of_open_sizes(nodes: Sequence[NodeRecord], inputs: Mapping[str, Value]) -> 
 def _followers(nodes: Sequence[NodeRecord], waiting: dict[Roots, list[NodeRecord]]) -> tuple[NodeRecord, ...]:
     """The nodes that wait for sizes which only these nodes decide. They leave those that wait."""
     names = {_of_node(node.name) for node in nodes}
-    found = [held for key, held in waiting.items() if names.issuperset(key)]
-    nodes = tuple(node for held in found for node in held)
-    for held in found:
+    following = [held for key, held in waiting.items() if names.issuperset(key)]
+    nodes = tuple(node for held in following for node in held)
+    for held in following:
         held.clear()
     return nodes
 
@@ -161,10 +161,10 @@ def _find_roots(nodes: Sequence[NodeRecord], inputs: Mapping[str, Value]) -> dic
         wanted = [size or name for size in value.sizes or (None,) if not isinstance(size, int)]
         roots[name] = {_of_size(symbol): None for symbol in wanted}
     known = {size for value in inputs.values() for size in value.sizes or () if isinstance(size, str)}
-    found: dict[str, Roots] = {}
+    roots_of: dict[str, Roots] = {}
     for node in nodes:
         reached = {cause: None for name in node.inputs for cause in roots.get(name, ())}
-        found[node.name] = tuple(reached)
+        roots_of[node.name] = tuple(reached)
         if not _waits(node, (*node.problems, *node.alone)) or not reached:
             reached = {_of_node(node.name): None}
         for value in node.outputs:
@@ -173,7 +173,7 @@ def _find_roots(nodes: Sequence[NodeRecord], inputs: Mapping[str, Value]) -> dic
                 roots[value.name] = reached
             else:
                 roots[value.name] = {_of_size(size): None for size in symbols if size in known} if known.issuperset(symbols) else reached
-    return found
+    return roots_of
 
 
 def _computes_sizes(node: NodeRecord) -> bool:

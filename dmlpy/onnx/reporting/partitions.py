@@ -37,7 +37,7 @@ def group_records(records: Iterable[NodeRecord], level: FeatureLevel) -> tuple[P
         records: the result of lowering each node.
         level: the highest feature level that may be used: below 2_1, operators run one by one.
     """
-    found: dict[tuple[int, str], list[str]] = {}
+    names: dict[tuple[int, str], list[str]] = {}
     on_host: set[int] = set()
     for record in records:
         graph = record.where == "directml" and record.stage is not None and record.stage % 2 == 0
@@ -45,11 +45,11 @@ def group_records(records: Iterable[NodeRecord], level: FeatureLevel) -> tuple[P
         if record.stage is None or (view and level < GRAPHS_SINCE):
             continue
         if graph and level >= GRAPHS_SINCE:
-            found.setdefault((record.stage, "graph"), []).append(record.name)
+            names.setdefault((record.stage, "graph"), []).append(record.name)
         elif record.where in ("directml", "refused"):
-            found[record.stage, f"alone {record.name}"] = [record.name]
+            names[record.stage, f"alone {record.name}"] = [record.name]
         else:
-            found.setdefault((record.stage, "host"), []).append(record.name)
+            names.setdefault((record.stage, "host"), []).append(record.name)
             on_host |= {record.stage} if record.where != "deferred" else set()
 
     def place_of(stage: int, kind: str) -> Place:
@@ -57,5 +57,5 @@ def group_records(records: Iterable[NodeRecord], level: FeatureLevel) -> tuple[P
             return "graph" if kind == "graph" else "alone"
         return "host" if stage in on_host else "late"
 
-    order = sorted(found, key=lambda key: key[0])
-    return tuple(Partition(place_of(stage, kind), tuple(found[stage, kind])) for stage, kind in order)
+    order = sorted(names, key=lambda key: key[0])
+    return tuple(Partition(place_of(stage, kind), tuple(names[stage, kind])) for stage, kind in order)

@@ -105,10 +105,10 @@ def computes_sizes(node: Node, sizes: Collection[str]) -> bool:
 
 def judge_node(node: Node) -> Verdict:
     """Predicts where the provider runs a node that does not compute with sizes, or why it does not."""
-    found = [kernel for kernel in kernels(node.op_type, node.domain) if _version(node) in kernel.since]
-    if not found:
+    registered = [kernel for kernel in kernels(node.op_type, node.domain) if _version(node) in kernel.since]
+    if not registered:
         return Verdict(left=(_no_kernel(node),))
-    kernel = found[0]
+    kernel = registered[0]
     left = tuple(_types(node, kernel)) or tuple(_query_condition(node, kernel))
     if left:
         return Verdict(left=left)
@@ -119,9 +119,9 @@ def judge_node(node: Node) -> Verdict:
 
 def _older(node: Node) -> Iterator[Problem]:
     """Why older releases fail."""
-    found = older_desc_of(node)
-    if found is not None:
-        release, desc = found
+    older = older_desc_of(node)
+    if older is not None:
+        release, desc = older
         for problem in check(desc, node.level):
             why = (f"ONNX Runtime before {release} makes this {type(desc).short_name()} of the node", *problem.why)
             yield replace(problem.under(type(desc).short_name()), why=why, remedy=f"use ONNX Runtime {release} or newer")

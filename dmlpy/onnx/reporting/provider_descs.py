@@ -33,11 +33,11 @@ def desc_of(node: Node) -> OperatorDesc | None:
 
 def older_desc_of(node: Node) -> tuple[str, OperatorDesc] | None:
     """The operator that ONNX Runtime created before a given release, with that release; None if it was the same."""
-    found = _OLDER.get((node.domain, node.op_type))
-    if found is None or not _is_expressible(node):
+    older = _OLDER.get((node.domain, node.op_type))
+    if older is None or not _is_expressible(node):
         return None
-    desc = found[1](node)
-    return None if desc is None else (found[0], desc)
+    desc = older[1](node)
+    return None if desc is None else (older[0], desc)
 
 
 def _is_expressible(node: Node) -> bool:
@@ -50,9 +50,9 @@ def _tensor(node: Node, sizes: Sequence[int], strides: Sequence[int] | None = No
     return TensorDesc(data_type=data_type, sizes=sizes, strides=strides)
 
 
-def _repeat(node: Node, own: Sequence[int], sizes: Sequence[int]) -> TensorDesc:
+def _repeat(node: Node, given: Sequence[int], sizes: Sequence[int]) -> TensorDesc:
     """A tensor repeated by strides of 0 to other sizes; its dimensions are the last ones."""
-    aligned = (*[1] * (len(sizes) - len(own)), *own)
+    aligned = (*[1] * (len(sizes) - len(given)), *given)
     packed = [int(np.prod(aligned[axis + 1 :], initial=1)) for axis in range(len(aligned))]
     return _tensor(node, sizes, [0 if size == 1 else stride for size, stride in zip(aligned, packed, strict=True)])
 
@@ -67,7 +67,7 @@ def _matmul(node: Node) -> OperatorDesc | None:
     except ValueError:
         return None
     batch = (*[1] * (2 - len(batch)), *batch)
-    first, second = (_repeat(node, own, (*batch, *own[-2:])) for own in (a, b))
+    first, second = (_repeat(node, given, (*batch, *given[-2:])) for given in (a, b))
     return GEMMDesc(a_tensor=first, b_tensor=second, output_tensor=_tensor(node, (*batch, a[-2], b[-1])))
 
 

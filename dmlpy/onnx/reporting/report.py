@@ -96,11 +96,11 @@ class Report:
     @property
     def open_sizes(self) -> tuple[str, ...]:
         """The symbols for which no sizes are given, and the inputs with sizes that have no name."""
-        found: dict[str, None] = {}
+        names: dict[str, None] = {}
         for name, value in self._open_inputs().items():
             symbols = [size for size in value.sizes or (None,) if not isinstance(size, int)]
-            found.update(dict.fromkeys(size or name for size in symbols))
-        return tuple(found)
+            names.update(dict.fromkeys(size or name for size in symbols))
+        return tuple(names)
 
     def _open_inputs(self) -> dict[str, Value]:
         return {name: value for name, value in self.inputs.items() if value.kind == "tensor" and not value.is_static}

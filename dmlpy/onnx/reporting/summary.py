@@ -62,7 +62,7 @@ def _work(report: ReportView) -> Iterator[str]:
     """The shares of operations and bytes on DirectML."""
     running = [node for node in report.nodes if node.where != "folded"]
     works = [report.work[node.name] for node in running]
-    whole, own = total(works), total(work for node, work in zip(running, works, strict=True) if node.where in ON_DIRECTML)
+    whole, on_directml = total(works), total(work for node, work in zip(running, works, strict=True) if node.where in ON_DIRECTML)
     if not running:
         return
     unknown = sum(work.flops is None or work.bytes_moved is None for work in works)
@@ -72,8 +72,8 @@ def _work(report: ReportView) -> Iterator[str]:
     shares = [
         f"{part / of:.1%} of {text}"
         for part, of, text in (
-            (own.flops or 0, whole.flops or 0, show_flops(whole.flops or 0)),
-            (own.bytes_moved or 0, whole.bytes_moved or 0, f"{show_bytes(whole.bytes_moved or 0)} moved"),
+            (on_directml.flops or 0, whole.flops or 0, show_flops(whole.flops or 0)),
+            (on_directml.bytes_moved or 0, whole.bytes_moved or 0, f"{show_bytes(whole.bytes_moved or 0)} moved"),
         )
         if of
     ]
@@ -137,11 +137,11 @@ def _open_sizes(report: ReportView) -> Iterator[str]:
         return
     sized = report.sized
     running = [node for node in sized.nodes if node.where != "folded"]
-    own = sum(node.where == "directml" for node in running)
+    on_directml = sum(node.where == "directml" for node in running)
     fused = sum(partition.place == "graph" for partition in sized.partitions)
     sizes = ", ".join(f"{name}={size}" for name, size in sized.tried.items())
     yield f"open sizes   {names}: {give}"
-    yield f"             with {sizes}: {own} of {plural(len(running), 'node')} on DirectML, in {plural(fused, 'graph')}"
+    yield f"             with {sizes}: {on_directml} of {plural(len(running), 'node')} on DirectML, in {plural(fused, 'graph')}"
 
 
 def _likely_cause(report: ReportView) -> str:

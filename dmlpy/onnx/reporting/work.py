@@ -81,15 +81,15 @@ class KnownValues:
 
     def sizes(self, name: str) -> tuple[int, ...] | None:
         """The sizes of a value; None if they are not known."""
-        found = self._sizes.get(name)
-        return None if found is None else found[1]
+        element_and_sizes = self._sizes.get(name)
+        return None if element_and_sizes is None else element_and_sizes[1]
 
     def bytes_of(self, name: str) -> int | None:
         """The bytes of a value; None if they are not known. What a subgraph holds counts nothing."""
         if name not in self._sizes:
             return 0
-        found = self._sizes[name]
-        return None if found is None else prod(found[1]) * dtype_of(found[0]).itemsize
+        element_and_sizes = self._sizes[name]
+        return None if element_and_sizes is None else prod(element_and_sizes[1]) * dtype_of(element_and_sizes[0]).itemsize
 
 
 def node_work(node: NodeRecord, values: KnownValues) -> Work:
@@ -118,7 +118,8 @@ def _estimated_flops(node: NodeRecord, values: KnownValues) -> int | None:
     written = [values.sizes(value.name) for value in node.outputs]
     if None in (*read, *written):
         return None
-    sizes, results = [found for found in read if found is not None], [found for found in written if found is not None]
+    sizes = [each for each in read if each is not None]
+    results = [each for each in written if each is not None]
     elements = max(map(prod, (*sizes, *results)), default=0)
     if node.domain != "" or len(sizes) < 2 or not results:
         return elements
@@ -139,7 +140,7 @@ def find_borders(partitions: Sequence[Partition], nodes: Iterable[NodeRecord], v
     """The values copied between partitions, in order, without the model's inputs and outputs, which are always copied."""
     of_node = {name: index for index, partition in enumerate(partitions) for name in partition.nodes}
     made: dict[str, NodeRecord] = {}
-    found: dict[tuple[int, int, bool], dict[str, None]] = {}
+    passed: dict[tuple[int, int, bool], dict[str, None]] = {}
     for node in nodes:
         for name in () if node.op_type in SIZE_OPERATORS else node.inputs:
             source = made.get(name)
@@ -147,10 +148,10 @@ def find_borders(partitions: Sequence[Partition], nodes: Iterable[NodeRecord], v
                 continue
             sides = [record.where in ON_HOST for record in (source, node)]
             if sides[0] != sides[1]:
-                found.setdefault((of_node[source.name], of_node[node.name], sides[1]), {})[name] = None
+                passed.setdefault((of_node[source.name], of_node[node.name], sides[1]), {})[name] = None
         made |= {value.name: node for value in node.outputs}
     borders = []
-    for (source_index, target, to_host), names in sorted(found.items()):
+    for (source_index, target, to_host), names in sorted(passed.items()):
         size = _sum([values.bytes_of(name) for name in names])
         borders.append(Border(source_index, target, to_host, tuple(names), size))
     return tuple(borders)

@@ -40,17 +40,17 @@ class BoundGraph:
 
     def __call__(self, inputs: Mapping[str, Any], stream: int) -> dict[str, Any]:
         """Runs the graph, and returns the outputs that are not fixed by name; `inputs` has the inputs that are not."""
-        own = self._own
+        outputs = self._own
         changed: dict[str, Any] = {}
         for name, array in inputs.items():
-            memory = own.get(name)
+            memory = outputs.get(name)
             if memory is not None and memory.shape == array.shape and memory.dtype == array.dtype:
                 memory[...] = array
             else:
-                own.pop(name, None)
+                outputs.pop(name, None)
                 changed[name] = array
         made = self.launch(changed, stream)
-        return {name: made[name] if name in made else own[name].copy() for name in self._writes}
+        return {name: made[name] if name in made else outputs[name].copy() for name in self._writes}
 
     def launch(self, changed: Mapping[str, Any], stream: int) -> dict[str, Any]:
         """Runs the graph with what lies in the memory of the tensors that are copied.
@@ -62,8 +62,8 @@ class BoundGraph:
         Returns:
             The outputs that are neither fixed nor copied, by name.
         """
-        own = self._own
-        made = {name: self._device.empty(self._prepared.outputs[name], stream) for name in self._writes if name not in own}
+        outputs = self._own
+        made = {name: self._device.empty(self._prepared.outputs[name], stream) for name in self._writes if name not in outputs}
         if self._dispatch is None:
             self._dispatch = self._bind({**changed, **made})
         elif changed or made:
@@ -86,10 +86,10 @@ class BoundGraph:
     def elements(self, name: str, value: Value) -> Array | None:
         """The memory of a tensor that is copied, with ONNX's type and sizes; None if the tensor is not copied, or not from now on."""
         memory = self._own.get(name)
-        found = None if memory is None else elements_in_place(value, memory)
-        if found is None:
+        elements = None if memory is None else elements_in_place(value, memory)
+        if elements is None:
             self._own.pop(name, None)
-        return found
+        return elements
 
 
 def copied_tensors(prepared: PreparedGraph, device: Device) -> dict[str, TensorDesc]:

@@ -91,15 +91,15 @@ class BoundRuns:
             given: as for `values`.
             on_device: whether they stay in the device's memory.
         """
-        found: dict[str, Any] | None = self.values(given)
-        if found is None:
+        values: dict[str, Any] | None = self.values(given)
+        if values is None:
             return None
-        for name, held in found.items():
+        for name, held in values.items():
             if isinstance(held, DeviceTensor):
-                found[name] = held.elements(self._device) if on_device else held.to_host(self._device)
+                values[name] = held.elements(self._device) if on_device else held.to_host(self._device)
             elif name in self._kept:
-                found[name] = held.copy() if isinstance(held, np.ndarray) or on_device else self._device.to_host(held)
-        return found
+                values[name] = held.copy() if isinstance(held, np.ndarray) or on_device else self._device.to_host(held)
+        return values
 
     def values(self, given: Mapping[str, Any]) -> dict[str, Held] | None:
         """The outputs, in memory that no other run writes; None if it cannot run here and now.
@@ -117,8 +117,8 @@ class BoundRuns:
                 step(held, stream)
         finally:
             self._lock.release()
-        found = {name: held[source] for name, source in self._sources.items()}
-        return found | self._constants if self._constants else found
+        values = {name: held[source] for name, source in self._sources.items()}
+        return values | self._constants if self._constants else values
 
     @contextmanager
     def iterations(self, given: Mapping[str, Array], flow: LoopFlow) -> Iterator[tuple[LoopIterations, int] | None]:
@@ -158,12 +158,12 @@ class BoundRuns:
 def _held_bytes(calls: Sequence[GraphCall], device: Device) -> int:
     """The bytes of scratch, of tensors between graphs, of launches, and of the graphs that are compiled for these sizes only."""
     late = {call.run for call in calls if call.is_late}
-    found = sum(run.held_bytes + NODE_BYTES * len(run.part.graph.nodes) for run in late)
+    held_bytes = sum(run.held_bytes + NODE_BYTES * len(run.part.graph.nodes) for run in late)
     for call in calls:
         properties = call.run.compiled.binding_properties
-        found += properties.temporary_resource_size + call.run.copied_bytes + _LAUNCH_BYTES * len(call.run.part.graph.nodes)
-        found += sum(call.run.prepared.outputs[name].extent_in_bytes for name in call.writes)
-    return found
+        held_bytes += properties.temporary_resource_size + call.run.copied_bytes + _LAUNCH_BYTES * len(call.run.part.graph.nodes)
+        held_bytes += sum(call.run.prepared.outputs[name].extent_in_bytes for name in call.writes)
+    return held_bytes
 
 
 class BoundRunCache:
@@ -182,8 +182,8 @@ class BoundRunCache:
 
     def find(self, key: Signature) -> BoundRuns | None:
         """The graphs that are bound together for inputs of these types and sizes."""
-        found: BoundRuns | None = self._cache.get((BoundRuns, key))
-        return found
+        bound: BoundRuns | None = self._cache.get((BoundRuns, key))
+        return bound
 
     def outputs(self, form: Form, given: Mapping[str, Any], key: Signature | None, *, on_device: bool) -> dict[str, Any]:
         """The outputs as the form's `run` returns them.
@@ -195,9 +195,9 @@ class BoundRunCache:
             on_device: whether outputs stay in the device's memory.
         """
         if key is not None and (bound := self.find(key)) is not None:
-            found = bound.outputs(given, on_device=on_device)
-            if found is not None:
-                return found
+            outputs = bound.outputs(given, on_device=on_device)
+            if outputs is not None:
+                return outputs
         return form.outputs(self._computed(form.values, given, key), on_device=on_device)
 
     def values(self, compute: Compute, given: Mapping[str, Any], key: Signature | None) -> dict[str, Any]:
@@ -209,9 +209,9 @@ class BoundRunCache:
             key: the nodes, and the types and sizes of these inputs; None if they are not all arrays of NumPy.
         """
         if key is not None and (bound := self.find(key)) is not None:
-            found = bound.values(given)
-            if found is not None:
-                return found
+            values = bound.values(given)
+            if values is not None:
+                return values
         return self._computed(compute, given, key)
 
     def _computed(self, compute: Compute, given: Mapping[str, Any], key: Signature | None) -> dict[str, Any]:
@@ -220,9 +220,9 @@ class BoundRunCache:
         if key is None or visits > 1:
             return compute(given, None)
         if visits == 0:
-            found = compute(given, None)
+            values = compute(given, None)
             self._seen.put(key, 1, _SEEN_BYTES)
-            return found
+            return values
         stream = self._device.current_stream()
         if self._device.is_capturing(stream):
             return compute(given, None)
@@ -234,7 +234,7 @@ class BoundRunCache:
         # A separate object for each input distinguishes them, also if one array is passed for several.
         given = {name: held.view() if isinstance(held, np.ndarray) else held for name, held in given.items()}
         calls = GraphCalls()
-        found = compute(given, calls)
+        values = compute(given, calls)
         sources: dict[int, Source] = {id(held): name for name, held in given.items()}
         known = sources.keys() | {id(held) for call in calls.made for held in call.writes.values()}
         handed = [held for call in calls.made for held in call.reads.values()]
@@ -242,6 +242,6 @@ class BoundRunCache:
         if calls.is_whole and is_distinct and all(id(held) in known for held in handed):
             held_bytes = _held_bytes(calls.made, self._device)
             if held_bytes <= self._cache.max_bytes * _MOST_OF_KEPT:
-                bound = BoundRuns(calls.made, sources, found, self._device, self._device.stream_identity(stream))
+                bound = BoundRuns(calls.made, sources, values, self._device, self._device.stream_identity(stream))
                 self._cache.put((BoundRuns, key), bound, held_bytes)
-        return found
+        return values

@@ -142,23 +142,23 @@ class CompiledModel:
         key = self._host_signature(inputs)
         if key is not None and (bound := self._recurring.find(key)) is not None:
             with suppress(BindError):  # which the run below reports
-                if (found := bound.outputs(inputs, on_device=on_device)) is not None:
-                    return found
+                if (results := bound.outputs(inputs, on_device=on_device)) is not None:
+                    return results
         if (other := self._with_replaced_defaults(inputs)) is not None:
             return other.run(inputs, outputs=outputs)
         given = self._arrays(inputs)
         sizes = {name: given[name].shape for name in self._tensors}
-        key = tuple([(own.dtype, own.shape) for own in given.values()]) if self._has_tensors_only else None
+        key = tuple([(array.dtype, array.shape) for array in given.values()]) if self._has_tensors_only else None
         if self._open is not None:
             with self._lock:
                 form = self._open.form(sizes)
             if form is not None:
                 with suppress(BindError, CompileError):  # which the model as a whole reports
                     return self._recurring.outputs(form, given, key, on_device=on_device)
-                found = self._compile_for_sizes(sizes).run(given, on_device=on_device)
+                results = self._compile_for_sizes(sizes).run(given, on_device=on_device)
                 with self._lock:
                     self._open.give_up()
-                return found
+                return results
         return self._recurring.outputs(self._compile_for_sizes(sizes), given, key, on_device=on_device)
 
     def _with_replaced_defaults(self, inputs: Mapping[str, Any]) -> CompiledModel | None:
@@ -178,13 +178,13 @@ class CompiledModel:
         """The types and sizes of the inputs if they are all that the model has, NumPy's arrays, for a device with host memory."""
         if not self._reads_host_arrays or not isinstance(inputs, Mapping) or len(inputs) != len(self._tensors):
             return None
-        found = []
+        signature = []
         for name in self._tensors:
             array = inputs.get(name)
             if type(array) is not np.ndarray:
                 return None
-            found.append((array.dtype, array.shape))
-        return tuple(found)
+            signature.append((array.dtype, array.shape))
+        return tuple(signature)
 
     def explain_plan(self, sizes: Mapping[str, Sequence[int]] | None = None) -> ModelPlan:
         """The work and the memory of one run: the reports of the graphs, and the nodes on the host between them.
@@ -243,17 +243,17 @@ class CompiledModel:
 
     def _fitting(self, sizes: Mapping[str, Sequence[int]]) -> CompiledProgram:
         problems = []
-        found = {}
+        shapes = {}
         for name, value in self._tensors.items():
-            own = sizes.get(name, value.static_sizes if value.is_static else None)
-            if own is None:
+            given = sizes.get(name, value.static_sizes if value.is_static else None)
+            if given is None:
                 problems.append(Problem("onnx.sizes", f"sizes[{name!r}]", "not given", f"sizes of {value.summary()}"))
             else:
-                found[name] = tuple(own)
-                problems += fit_problems(name, value, None, found[name])
+                shapes[name] = tuple(given)
+                problems += fit_problems(name, value, None, shapes[name])
         if problems:
             raise BindError(self.model.name, problems)
-        return self._compile_for_sizes(found)
+        return self._compile_for_sizes(shapes)
 
     def _sizes_by_name(self, sizes: Any) -> dict[str, tuple[int, ...]]:
         """The sizes of inputs, which a caller may have given in another form."""
@@ -261,11 +261,11 @@ class CompiledModel:
             found, expected = brief(sizes), "sizes by the names of inputs: {'x': (1, 3, 224, 224)}"
             raise BindError(self.model.name, [Problem("onnx.sizes", "sizes", found, expected)])
         read, problems = {}, []
-        for name, own in sizes.items():
+        for name, given in sizes.items():
             try:
-                read[name] = entries(own, as_uint)
+                read[name] = entries(given, as_uint)
             except (TypeError, ValueError):
-                problems.append(Problem("onnx.sizes", f"sizes[{name!r}]", brief(own), "the sizes of the input: a list of integers"))
+                problems.append(Problem("onnx.sizes", f"sizes[{name!r}]", brief(given), "the sizes of the input: a list of integers"))
             if name not in self.model.inputs:
                 known = self.model.inputs
                 problems.append(
@@ -305,35 +305,35 @@ class CompiledModel:
                         remedy=did_you_mean(name, [*wanted, *self._defaults]),
                     )
                 )
-        found = {}
+        arrays = {}
         for name, value in wanted.items():
             if name not in given:
                 problems.append(Problem("onnx.inputs", name, "not given", value.summary()))
                 continue
             if value.kind != "tensor":
-                found[name], wrong = to_sequence(name, value, given[name], self.device)
+                arrays[name], wrong = to_sequence(name, value, given[name], self.device)
                 problems += wrong
                 continue
             if given[name] is None:
                 remedy = "leave it out: its initializer is used" if name in self._replaceable else None
                 problems.append(Problem("onnx.inputs", name, "None", value.summary(), remedy=remedy))
                 continue
-            found[name], wrong = receive(name, value, given[name], self.device)
-            problems += wrong or fit_problems(name, value, np.dtype(found[name].dtype), found[name].shape)
+            arrays[name], wrong = receive(name, value, given[name], self.device)
+            problems += wrong or fit_problems(name, value, np.dtype(arrays[name].dtype), arrays[name].shape)
         if problems:
             raise BindError(self.model.name, problems)
-        return found
+        return arrays
 
     def _compile_for_sizes(self, shapes: Mapping[str, Sequence[int]]) -> CompiledProgram:
         """The model compiled as a whole for sizes of its inputs."""
         key = CompiledModel, tuple(tuple(shapes[name]) for name in self._tensors)
         with self._lock:
-            found: CompiledProgram | None = self._cache.get(key)
-            if found is None:
+            program: CompiledProgram | None = self._cache.get(key)
+            if program is None:
                 known = all(value.is_static and value.static_sizes == tuple(shapes[name]) for name, value in self._tensors.items())
-                found = self._compile(self.model) if known else self._compile_from_template(shapes)
-                self._cache.put(key, found, found.held_bytes)
-        return found
+                program = self._compile(self.model) if known else self._compile_from_template(shapes)
+                self._cache.put(key, program, program.held_bytes)
+        return program
 
     def _compile(self, model: LoweredModel) -> CompiledProgram:
         return CompiledProgram(self._program(model), self._context)

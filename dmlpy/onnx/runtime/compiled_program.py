@@ -62,13 +62,13 @@ class CompiledProgram:
     @property
     def held_bytes(self) -> int:
         """The approximate bytes that it holds: packed weights, the scratch of a run, and each node's launch."""
-        found = NODE_BYTES
+        held_bytes = NODE_BYTES
         for run in self._runs:
             if isinstance(run, GraphRun):
-                found += run.held_bytes + NODE_BYTES * len(run.part.graph.nodes)
+                held_bytes += run.held_bytes + NODE_BYTES * len(run.part.graph.nodes)
             else:
-                found += NODE_BYTES * run.count_prepared + WAITING_BYTES * (len(run.nodes) - run.count_prepared)
-        return found
+                held_bytes += NODE_BYTES * run.count_prepared + WAITING_BYTES * (len(run.nodes) - run.count_prepared)
+        return held_bytes
 
     def make_launches(self) -> None:
         """Makes the launches of the graphs, which loads what is needed for that; nothing runs."""
@@ -124,14 +124,14 @@ class CompiledProgram:
         from dmlpy.onnx.runtime.plans import ModelComparison
 
         values = dict(given)
-        found = []
-        own = self._context.device
+        comparisons = []
+        compiled_for = self._context.device
         for run in self._runs:
             if isinstance(run, GraphRun):
-                inputs = {name: own.to_host(array) for name, array in run.inputs(values).items()} | all_elements(run.part.owned)
-                found.append(compare(run.part.graph, inputs, (own, device), tolerance=tolerance))
+                inputs = {name: compiled_for.to_host(array) for name, array in run.inputs(values).items()} | all_elements(run.part.owned)
+                comparisons.append(compare(run.part.graph, inputs, (compiled_for, device), tolerance=tolerance))
             run(values)
-        return ModelComparison(tuple(found))
+        return ModelComparison(tuple(comparisons))
 
 
 class _HostRun:
@@ -147,8 +147,8 @@ class _HostRun:
         self.nodes = part.nodes
         self._context = context
         count = next((place for place, node in enumerate(part.nodes) if not (node.stays or (tried and place == 0))), len(part.nodes))
-        own, waiting = part.nodes[:count], part.nodes[count:]
-        self._own = [prepare_host_node(node, context) for node in own]
+        prepared, waiting = part.nodes[:count], part.nodes[count:]
+        self._own = [prepare_host_node(node, context) for node in prepared]
         self._owned = part.owned
         length = _TOGETHER if context.depth >= _MOST_NESTED else max(len(waiting), 1)
         groups = [waiting[start : start + length] for start in range(0, len(waiting), length)]

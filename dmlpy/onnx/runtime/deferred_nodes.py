@@ -98,15 +98,15 @@ class DeferredLowering(Lowering):
     def _inputs_of(self, name: str) -> set[str]:
         """The short tensors that determine a value; none if one of them is long, since the value must be computed then."""
         makers = {value.name: record for record in self.records for value in record.outputs}
-        waiting, found = [name], set[str]()
+        waiting, seen = [name], set[str]()
         while waiting:
             current = waiting.pop()
-            if current in found:
+            if current in seen:
                 continue
-            found.add(current)
+            seen.add(current)
             if current in makers:
                 waiting += makers[current].inputs
-        given = {name: self.inputs[name] for name in found if name in self.inputs and self.inputs[name].array is None}
+        given = {name: self.inputs[name] for name in seen if name in self.inputs and self.inputs[name].array is None}
         is_short = all(value.kind == "tensor" and _elements(value) <= MOST_KNOWN for value in given.values())
         return set(given) if is_short else set()
 
@@ -219,21 +219,21 @@ class DeferredNodes:
         uncopied: Mapping[str, Sequence[Problem]] = {}
         while True:
             changing = frozenset(name for name in self._asked if inputs[name].array is None)
-            found = DeferredLowering(self._model, self._level, inputs={**self._known, **inputs}, uncopied=uncopied, changing=changing)
-            scope: Scope = dict(found.inputs)
-            for name in found.inputs:
-                found.unique_name(name)
-            self._take(found, scope)
-            if not found.asked <= self._asked - changing:
+            lowering = DeferredLowering(self._model, self._level, inputs={**self._known, **inputs}, uncopied=uncopied, changing=changing)
+            scope: Scope = dict(lowering.inputs)
+            for name in lowering.inputs:
+                lowering.unique_name(name)
+            self._take(lowering, scope)
+            if not lowering.asked <= self._asked - changing:
                 if not are_symbolic():
-                    self._asked |= found.asked
-                    self._required |= found.asked & changing
+                    self._asked |= lowering.asked
+                    self._required |= lowering.asked & changing
                 return None
-            if problems := found.problems:
+            if problems := lowering.problems:
                 raise CompileError(self._name, problems)
-            found.outputs = {name: found.assemble_sequence(scope[name]) for name in self._wanted}
-            if not (uncopied := found.new_uncopied()):
-                return build_program(found.stages, found.outputs, self._name)
+            lowering.outputs = {name: lowering.assemble_sequence(scope[name]) for name in self._wanted}
+            if not (uncopied := lowering.new_uncopied()):
+                return build_program(lowering.stages, lowering.outputs, self._name)
 
 
 def value_from_array(name: str, held: Any, declared: Value) -> Value:

@@ -37,8 +37,8 @@ def prepare_host_node(node: HostNode, context: CompileContext) -> Callable[[dict
     Raises:
         DeviceError: nothing can run it.
     """
-    own = domain_of(node.proto.domain)
-    if not own and node.proto.op_type in ("Loop", "Scan", "SequenceMap"):
+    domain = domain_of(node.proto.domain)
+    if not domain and node.proto.op_type in ("Loop", "Scan", "SequenceMap"):
         from dmlpy.onnx.runtime.loops import LoopRun  # few models have loops
 
         loop = LoopRun(node, context)
@@ -49,9 +49,9 @@ def prepare_host_node(node: HostNode, context: CompileContext) -> Callable[[dict
 
         return run_loop
 
-    if not own and (passes := _PASSING.get(node.proto.op_type)) is not None:
+    if not domain and (passes := _PASSING.get(node.proto.op_type)) is not None:
         return lambda values: passes(node, values)
-    if not own and (computes := SEQUENCES.get(node.proto.op_type)) is not None:
+    if not domain and (computes := SEQUENCES.get(node.proto.op_type)) is not None:
 
         def run_sequence(values: dict[str, Any]) -> None:
             _require_elements(node, values)
@@ -59,14 +59,14 @@ def prepare_host_node(node: HostNode, context: CompileContext) -> Callable[[dict
 
         return run_sequence
 
-    if find_host_operator(node.proto.op_type, own) is not None:
+    if find_host_operator(node.proto.op_type, domain) is not None:
 
         def run_own(values: dict[str, Any]) -> None:
             _require_elements(node, values)
             given = {name: context.to_host(values[name]) for name in node.reads}
-            opset, budget = node.opsets.get(own, 1), context.model.budget()
+            opset, budget = node.opsets.get(domain, 1), context.model.budget()
             with report_unexpected(context.name, node.proto.name, node.proto, DeviceError):
-                values.update(computed_by_domain(node.proto, own, opset, given, budget))
+                values.update(computed_by_domain(node.proto, domain, opset, given, budget))
 
         return run_own
 
@@ -75,12 +75,12 @@ def prepare_host_node(node: HostNode, context: CompileContext) -> Callable[[dict
 
 def _run_reference(node: HostNode, context: CompileContext) -> Callable[[dict[str, Any]], None]:
     """A node that DirectML's operators compute, or ONNX's reference implementation."""
-    own = domain_of(node.proto.domain)
+    domain = domain_of(node.proto.domain)
 
     @cache
     def program() -> HostProgram:
-        if not is_supported(node.proto.op_type, node.opsets.get(own, 1), own):
-            found = f"{node.proto.op_type} of opset {node.opsets.get(own, 1)}"
+        if not is_supported(node.proto.op_type, node.opsets.get(domain, 1), domain):
+            found = f"{node.proto.op_type} of opset {node.opsets.get(domain, 1)}"
             expected = "an operator with an equivalent in DirectML, or one that the host runs"
             problem = Problem("onnx.kernel", node.proto.name, found, expected)
             raise DeviceError(context.name, [problem])

@@ -80,8 +80,8 @@ def to_array(array: Any, device: Device) -> Any:
         refuse_mask(array)
         return _aligned(np.asarray(array))  # of a subclass, whose rows or products are others, the plain array
     array = resolved(array)
-    own = isinstance(getattr(array, "dtype", None), np.dtype)
-    if device.memory_kind == "cuda" and own and hasattr(array, "__cuda_array_interface__"):
+    has_dtype = isinstance(getattr(array, "dtype", None), np.dtype)
+    if device.memory_kind == "cuda" and has_dtype and hasattr(array, "__cuda_array_interface__"):
         return array
     if (place := dlpack_device(array)) is not None:
         try:
@@ -144,11 +144,13 @@ def _to_map(path: str, proto: TypeProto.Map, given: Any) -> tuple[Any, list[Prob
     element = proto.value_type.tensor_type.elem_type
     made: dict[Any, Any] = {}
     for key, value in given.items():
-        if (own := _element(proto.key_type, key)) is None:
+        if (key_element := _element(proto.key_type, key)) is None:
             return given, [Problem("onnx.inputs", path, f"the key {brief(key)}", f"keys of {element_name(proto.key_type)}")]
-        if element and (value := _element(element, found := value)) is None:
-            return given, [Problem("onnx.inputs", path, f"the value {brief(found)} of {brief(key)}", f"values of {element_name(element)}")]
-        made[own.item() if isinstance(own, np.generic) else own] = value
+        if element and (value := _element(element, given_value := value)) is None:
+            return given, [
+                Problem("onnx.inputs", path, f"the value {brief(given_value)} of {brief(key)}", f"values of {element_name(element)}")
+            ]
+        made[key_element.item() if isinstance(key_element, np.generic) else key_element] = value
     return made, []
 
 

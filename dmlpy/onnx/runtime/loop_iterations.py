@@ -102,26 +102,26 @@ class LoopIterations:
         self._flow = flow
         given_on = {source for source in sources.values() if isinstance(source, str)}
         reads = {source for step in steps for _, source in step.copied_in if isinstance(source, str)}
-        own = self._given = {name: np.array(given[name]) for name in reads | given_on | fed_back.keys() | changing}
+        values = self._given = {name: np.array(given[name]) for name in reads | given_on | fed_back.keys() | changing}
         written = {source: elements for step in steps for elements, source in step.copied_out}
         self.outputs: dict[str, Array] = dict(constants)
         for name, source in sources.items():
-            self.outputs[name] = own[source] if isinstance(source, str) else written[source]
+            self.outputs[name] = values[source] if isinstance(source, str) else written[source]
         following = {name: self.outputs[output] for name, output in fed_back.items()}
-        if any((array.shape, array.dtype) != (own[name].shape, own[name].dtype) for name, array in following.items()):
+        if any((array.shape, array.dtype) != (values[name].shape, values[name].dtype) for name, array in following.items()):
             raise LookupError
         self._first: list[ArrayCopy] = []
         """The copies before the first iteration."""
-        before = [ArrayCopy(own[name], array) for name, array in following.items() if name in given_on]
+        before = [ArrayCopy(values[name], array) for name, array in following.items() if name in given_on]
         work: list[ArrayCopy | Step] = []
         for step in steps:
             for elements, source in step.copied_in:
                 if not isinstance(source, str):
                     work.append(ArrayCopy(elements, written[source]))
                     continue
-                self._first.append(ArrayCopy(elements, own[source]))
+                self._first.append(ArrayCopy(elements, values[source]))
                 if source in following or source in changing:
-                    before.append(ArrayCopy(elements, following.get(source, own[source])))
+                    before.append(ArrayCopy(elements, following.get(source, values[source])))
             work.append(step)
         self._before = before
         """Copies of the values that change between iterations; made before any graph writes an output."""
@@ -205,10 +205,10 @@ class LoopIterations:
         flow = self._flow
         launches: list[ArrayCopy | Launch] = []
         for each in work:
-            found = [each] if isinstance(each, ArrayCopy) else each.launches()
-            if found is None:
+            calls = [each] if isinstance(each, ArrayCopy) else each.launches()
+            if calls is None:
                 return None
-            launches += found
+            launches += calls
         condition = None if flow.condition is None else self.outputs[flow.condition]
         if condition is not None and condition.dtype != np.bool_:
             return None

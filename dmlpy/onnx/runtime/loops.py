@@ -44,12 +44,12 @@ class LoopRun:
         self._context = context
         self._attributes = {item.name: helper.get_attribute_value(item) for item in node.proto.attribute}
         self._body: GraphProto = self._attributes["body"]
-        own = {item.name: value_from_proto(item.name, item.type) for item in self._body.input}
+        of_body = {item.name: value_from_proto(item.name, item.type) for item in self._body.input}
         around = {name: node.reads[name] for name in subgraphs.captured_names(node.proto)}
         graph = self._body
         self._take = context.lowering_of(graph, node.opsets)
         self._around = [name for name, value in around.items() if value.array is None]
-        self._reads = around | own
+        self._reads = around | of_body
         self._iteration = context.defer(self._take, self._reads, list(dict.fromkeys(item.name for item in graph.output)))
         self._is_on_host = context.device.memory_kind == "cpu"
         self._inputs, self._outputs = [item.name for item in graph.input], [item.name for item in graph.output]
@@ -73,9 +73,9 @@ class LoopRun:
         step = 0
         while goes_on and (most is None or step < most):
             values = self._values([np.asarray(step, np.int64), np.asarray(goes_on), *states], around)
-            with self._in_place(values) as found:
-                if found is not None:
-                    iterations, stream = found
+            with self._in_place(values) as running:
+                if running is not None:
+                    iterations, stream = running
                     ran = iterations.run(step, None if most is None else most - step, [], stream)
                     step, goes_on = step + ran.iterations, ran.goes_on
                     states = self._following(iterations, rows, ran)
@@ -94,12 +94,12 @@ class LoopRun:
         lengths = [len(held) for held in given if isinstance(held, list)]
         if len({*lengths}) > 1:
             raise self._failure("the sequences", f"of lengths {lengths}", "sequences of one length")
-        found: list[list[Any]] = [[] for _ in self._outputs]
+        rows: list[list[Any]] = [[] for _ in self._outputs]
         for place in range(lengths[0]):
             held = [each[place] if isinstance(each, list) else each for each in given]
-            for row, output in zip(found, self._run(self._values(held, around)), strict=True):
+            for row, output in zip(rows, self._run(self._values(held, around)), strict=True):
                 row.append(output)
-        return found
+        return rows
 
     def _run_batched_scan(self, given: Sequence[Any], around: Mapping[str, Any]) -> list[Any]:
         if self._opset >= 9:
@@ -108,19 +108,21 @@ class LoopRun:
         states = len(batches) - int(self._attributes["num_scan_inputs"])
         batch, steps = batches[0].shape[0], batches[states].shape[1]
         lengths = [steps] * batch if given[0] is None else self._sequence_lens(given[0], batch, steps)
-        found = []
+        by_sample = []
         for entry, length in enumerate(lengths):
             scanned = [array[entry, :length] for array in batches[states:]]
             values = map(self._context.to_host, self._run_scan([*(array[entry] for array in batches[:states]), *scanned], around))
-            found.append([held if index < states else _lengthened(held, steps) for index, held in enumerate(values)])
-        return [np.stack(entries) for entries in zip(*found, strict=True)]
+            by_sample.append([held if index < states else _lengthened(held, steps) for index, held in enumerate(values)])
+        return [np.stack(entries) for entries in zip(*by_sample, strict=True)]
 
     def _sequence_lens(self, held: Any, batch: int, steps: int) -> list[int]:
         """The number of steps of each sequence of a batch."""
-        found = self._context.to_host(held)
-        if found.shape != (batch,) or found.min(initial=1) < 1 or found.max(initial=steps) > steps:
-            raise self._failure("input 0 'sequence_lens'", f"{found.tolist()}", f"{batch} numbers from 1 to {steps}, one for each sequence")
-        return [int(length) for length in found]
+        lengths = self._context.to_host(held)
+        if lengths.shape != (batch,) or lengths.min(initial=1) < 1 or lengths.max(initial=steps) > steps:
+            raise self._failure(
+                "input 0 'sequence_lens'", f"{lengths.tolist()}", f"{batch} numbers from 1 to {steps}, one for each sequence"
+            )
+        return [int(length) for length in lengths]
 
     def _run_scan(self, given: Sequence[Any], around: Mapping[str, Any]) -> list[Any]:
         scanned = int(self._attributes["num_scan_inputs"])
@@ -137,9 +139,9 @@ class LoopRun:
         step, steps = 0, lengths[0] if lengths else 0
         while step < steps:
             values = self._values([*states, *(array[step] for array in arrays)], around)
-            with self._in_place(values) as found:
-                if found is not None:
-                    iterations, stream = found
+            with self._in_place(values) as running:
+                if running is not None:
+                    iterations, stream = running
                     ran = iterations.run(step, steps - step, [array[step:] for array in arrays], stream)
                     states, step = self._following(iterations, rows, ran), steps
                     continue
@@ -176,9 +178,11 @@ class LoopRun:
             turned: whether the last iteration is first.
         """
         if blocks:
-            found = [list(each) for each in sorted({block.shape[1:] for block in blocks})]
-            if len(found) > 1:
-                raise self._failure(f"output {item.name!r} of its body", f"of sizes {listed(found)}", "of the same sizes in each iteration")
+            shapes = [list(each) for each in sorted({block.shape[1:] for block in blocks})]
+            if len(shapes) > 1:
+                raise self._failure(
+                    f"output {item.name!r} of its body", f"of sizes {listed(shapes)}", "of the same sizes in each iteration"
+                )
             rows = blocks[0] if len(blocks) == 1 else np.concatenate(blocks)
             return np.ascontiguousarray(np.moveaxis(rows[::-1] if turned else rows, 0, axis))
         row = value_from_proto(item.name, item.type)
@@ -190,13 +194,13 @@ class LoopRun:
 
     def _inferred_row(self, name: str, first: Sequence[Any], around: Mapping[str, Any]) -> Value | None:
         """The type and sizes of an output of the body, kept for the types and sizes of what the first iteration would read."""
-        values = {own: held for own, held in self._values(first, around).items() if own in self._reads}
-        key = LoopRun, self, name, tuple((own, form_of(held)) for own, held in values.items())
+        values = {read: held for read, held in self._values(first, around).items() if read in self._reads}
+        key = LoopRun, self, name, tuple((read, form_of(held)) for read, held in values.items())
         row: Value | None = self._context.cache.get(key)
         if row is None:
-            found = self._context.infer_values(self._take, self._reads, values, [name]).get(name)
-            if found is not None:
-                row = Value(name, found.element, found.sizes)
+            inferred = self._context.infer_values(self._take, self._reads, values, [name]).get(name)
+            if inferred is not None:
+                row = Value(name, inferred.element, inferred.sizes)
                 self._context.cache.put(key, row, WAITING_BYTES)
         return row
 
@@ -220,8 +224,8 @@ class LoopRun:
 
     def _run(self, values: Mapping[str, Any]) -> list[Any]:
         """The outputs of one iteration."""
-        found = self._context.recurring.values(self._iteration, values, self._signature(values))
-        return [found[name] for name in self._outputs]
+        results = self._context.recurring.values(self._iteration, values, self._signature(values))
+        return [results[name] for name in self._outputs]
 
     def _in_place(self, values: Mapping[str, Any]) -> AbstractContextManager[tuple[LoopIterations, int] | None]:
         """The iterations in place, and their stream, if the graphs of one are bound together and have all their memory; else None.
@@ -249,12 +253,12 @@ class LoopRun:
 
     def _signature(self, values: Mapping[str, Any]) -> Signature | None:
         """The types and sizes of what an iteration reads, and whose it is; None if it is not all arrays in host memory."""
-        found: list[Hashable] = [self]
+        signature: list[Hashable] = [self]
         for held in values.values():
             if type(held) is not np.ndarray:
                 return None
-            found.append((held.dtype, held.shape))
-        return tuple(found)
+            signature.append((held.dtype, held.shape))
+        return tuple(signature)
 
     @property
     def _opset(self) -> int:

@@ -56,7 +56,7 @@ class OpenSizes:
         if self._form is not None and _fits(self._pattern, sizes):
             return self._form
         if self._learned is None:
-            self._learned = {name: tuple(own) for name, own in sizes.items()}
+            self._learned = {name: tuple(input_sizes) for name, input_sizes in sizes.items()}
             if self._declared is not None:
                 self._take(_without_ones(self._declared, sizes))
         elif not _fits(self._learned, sizes):
@@ -74,7 +74,7 @@ class OpenSizes:
 
     def _take(self, pattern: Pattern) -> None:
         """Makes the form of a pattern if it pays."""
-        if pattern in self._without_form or not any(None in own for own in pattern.values()):
+        if pattern in self._without_form or not any(None in sizes for sizes in pattern.values()):
             return
         model = self._model.with_inputs(pattern)
         try:
