@@ -33,8 +33,8 @@ class Operators:
 
     @classmethod
     def of(cls, kinds: Iterable[type[OperatorDesc]]) -> Operators:
-        own = [kind.is_extension for kind in kinds]
-        return cls(len(own) - sum(own), sum(own))
+        are_extensions = [kind.is_extension for kind in kinds]
+        return cls(len(are_extensions) - sum(are_extensions), sum(are_extensions))
 
 
 @dataclass(frozen=True)
@@ -79,17 +79,17 @@ class Info:
     def lines(self) -> list[str]:
         """The lines of its text for people."""
         (lowest, lowest_version), (highest, highest_version) = self.feature_levels.items()
-        found = [f"{name}: {text}" for name, text in self.versions.items()]
-        found += [f"warning: {text}" for text in self.warnings]
-        found.append(f"feature levels: {lowest} to {highest} (DirectML {lowest_version} to {highest_version})")
-        found.append(f"operators described: {self.operators.directml} of DirectML, {self.operators.own} of dmlpy's own")
+        lines = [f"{name}: {text}" for name, text in self.versions.items()]
+        lines += [f"warning: {text}" for text in self.warnings]
+        lines.append(f"feature levels: {lowest} to {highest} (DirectML {lowest_version} to {highest_version})")
+        lines.append(f"operators described: {self.operators.directml} of DirectML, {self.operators.own} of dmlpy's own")
         for device in self.devices:
-            found += ["", f"device {device.name}", *(f"  {name}: {text}" for name, text in device.properties.items())]
+            lines += ["", f"device {device.name}", *(f"  {name}: {text}" for name, text in device.properties.items())]
             runs = f"{device.runs.directml} of DirectML's operators and {device.runs.own} of dmlpy's own"
-            found.append(f"  runs {runs} (dmlpy ops lists them)")
+            lines.append(f"  runs {runs} (dmlpy ops lists them)")
         for name, reason in self.unavailable.items():
-            found += ["", f"device {name}: not available: {reason}"]
-        return found
+            lines += ["", f"device {name}: not available: {reason}"]
+        return lines
 
 
 def info() -> Info:
@@ -110,7 +110,7 @@ def info() -> Info:
 
 def versions() -> dict[str, str]:
     """The versions of dmlpy, Python and the packages that it uses, installed or not."""
-    found = {"dmlpy": __version__, "Python": platform.python_version()}
-    found |= {package: version(package) for package in ("numpy", "pydantic")}
+    by_package = {"dmlpy": __version__, "Python": platform.python_version()}
+    by_package |= {package: version(package) for package in ("numpy", "pydantic")}
     cupys = [f"{text} ({package})" for package, text in installed_cupys().items()]
-    return found | {"CuPy": ", ".join(cupys) or "not installed (extras cuda12, cuda13)"}
+    return by_package | {"CuPy": ", ".join(cupys) or "not installed (extras cuda12, cuda13)"}

@@ -250,9 +250,9 @@ def _quantized_layers(kind: str) -> Iterator[tuple[str, OperatorDesc]]:
         title = f"convolutions{', depthwise' * (groups > 1)}, {kind}"
         yield title, convolution
         if window == 3:
-            own = {name: getattr(convolution, name) for name in type(convolution).model_fields}
+            of_convolution = {name: getattr(convolution, name) for name in type(convolution).model_fields}
             squares = _product_nodes(_tensor(kind, 1, 16, size // stride, size // stride))
-            yield title, LookupConvolutionDesc(**own, constant_tensors=(), nodes=squares)
+            yield title, LookupConvolutionDesc(**of_convolution, constant_tensors=(), nodes=squares)
     windows_of_images: dict[str, Any] = {"strides": (1, 1), "start_padding": (0, 0), "end_padding": (0, 0)}
     maximum = MaxPoolingDesc(input_tensor=image, window_size=(3, 3), **windows_of_images)
     yield f"poolings, {kind}", maximum.with_outputs()

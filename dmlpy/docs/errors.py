@@ -82,7 +82,7 @@ def errors_page(broken: Broken) -> str:
     for section, title in SECTIONS.items():
         parts.append(f"## {title}")
         parts += [f"### {code(name)}\n\n{text}" for name, text in entries[section].items()]
-    rows = [(code_link(name), SECTIONS[section]) for section, found in entries.items() for name in found]
+    rows = [(code_link(name), SECTIONS[section]) for section, of_section in entries.items() for name in of_section]
     parts += [
         "## Without an example",
         table(("code", "what leads to it"), ((code(name), prose(text)) for name, text in WITHOUT_EXAMPLE.items())),

@@ -55,11 +55,11 @@ def _as_rest(app: Sphinx, what: str, name: str, obj: Any, options: Any, lines: l
 
 def _contents_of(env: BuildEnvironment, builder: Builder, document: str) -> str:
     """The sidebar of a page: every family, and the operators of the page's family only."""
-    found = []
+    parts = []
     for caption, entries in _sections(env):
-        found.append(f'<p class="caption" role="heading"><span class="caption-text">{html.escape(caption)}</span></p>')
-        found.append(_listed(env, builder, document, entries, 1))
-    return "\n".join(found)
+        parts.append(f'<p class="caption" role="heading"><span class="caption-text">{html.escape(caption)}</span></p>')
+        parts.append(_listed(env, builder, document, entries, 1))
+    return "\n".join(parts)
 
 
 @cache

@@ -85,7 +85,7 @@ def to_tex(formula: str, members: Collection[str] = ()) -> list[str]:
         members: the names of its members, which are names in the formula too, with and without `_tensor`.
     """
     names = {*members, *(re.sub("_tensors?$", "", name) for name in members)}
-    names |= {found for found in re.findall(r"([A-Za-z_][\w']*)(?:\[[^\]]*\])?(?= \+?= |, )", formula) if found not in WORDS - FUNCTIONS}
+    names |= {named for named in re.findall(r"([A-Za-z_][\w']*)(?:\[[^\]]*\])?(?= \+?= |, )", formula) if named not in WORDS - FUNCTIONS}
     names |= set(re.findall(r"([A-Za-z_]\w*)(?:\[[^\]]*\])? \+?= ", formula))
     lines = formula.replace("the sum of", "sum of").splitlines()
     return [_statement(text, names) for line in lines for text in _statements(line)]
@@ -97,9 +97,9 @@ def _statements(line: str) -> Iterator[str]:
     for place, letter in enumerate(line):
         depth += (letter in "([") - (letter in ")]")
         # `i, f, o = ...` is one statement: the names before an equals sign belong together.
-        if depth == 0 and (found := _ANOTHER.match(line, place)) and (letter == ";" or "= " in line[start:place]):
+        if depth == 0 and (separator := _ANOTHER.match(line, place)) and (letter == ";" or "= " in line[start:place]):
             yield line[start:place].strip()
-            start = found.end()
+            start = separator.end()
     yield line[start:].strip()
 
 
@@ -120,14 +120,14 @@ def _branches(text: str) -> list[tuple[str, str]] | None:
     *parts, last = _at_commas(text)
     if not last.startswith("else ") or " where " not in parts[0] or any(part.count(" where ") > 1 for part in parts):
         return None
-    found: list[tuple[str, str]] = []
+    branches: list[tuple[str, str]] = []
     for part in parts:
         value, where, condition = part.partition(" where ")
         if where:
-            found.append((value, condition))
-        elif found:
-            found[-1] = (found[-1][0], f"{found[-1][1]}, {part}")
-    return [*found, (last.removeprefix("else "), "")]
+            branches.append((value, condition))
+        elif branches:
+            branches[-1] = (branches[-1][0], f"{branches[-1][1]}, {part}")
+    return [*branches, (last.removeprefix("else "), "")]
 
 
 def _at_commas(text: str) -> list[str]:
@@ -150,10 +150,10 @@ class _Reader:
     """Reads one statement from left to right."""
 
     def __init__(self, text: str, names: Collection[str]) -> None:
-        self._tokens = [(found.lastgroup or "", found[0]) for found in _TOKEN.finditer(text)]
+        self._tokens = [(match.lastgroup or "", match[0]) for match in _TOKEN.finditer(text)]
         if "".join(token for _, token in self._tokens) != text:
             raise ValueError(f"a formula has a sign that TeX is not written for: {text!r}")
-        self._names, self._place, self._inside_bars = names, 0, False
+        self._names, self._place = names, 0
 
     def _peek(self, ahead: int = 0) -> tuple[str, str]:
         place = self._place + ahead
@@ -161,24 +161,24 @@ class _Reader:
 
     def parts(self, closing: str | None) -> list[_Part]:
         """The parts up to a closing bracket, which is consumed, or to the end."""
-        found: list[_Part] = []
+        parts: list[_Part] = []
         while True:
             kind, token = self._peek()
             if not kind:
                 if closing is not None:
                     raise ValueError(f"a formula lacks {closing!r}")
-                return found
+                return parts
             self._place += 1
             if token == closing:
-                return found
+                return parts
             if kind == "space":
                 continue
             if token == "/":
-                self._divide(found)
+                self._divide(parts)
             elif token in ("^", "**"):
-                found[-1] = _Part("atom", f"{found[-1].tex}^{{{self._exponent()}}}")
+                parts[-1] = _Part("atom", f"{parts[-1].tex}^{{{self._exponent()}}}")
             else:
-                found.append(self._part(kind, token, found))
+                parts.append(self._part(kind, token, parts))
 
     def _part(self, kind: str, token: str, before: list[_Part]) -> _Part:
         if kind == "number":
@@ -226,16 +226,16 @@ class _Reader:
 
     def _bounds(self) -> str | None:
         """The indices of `sum over c, k of`; empty for `sum of`. Nothing is consumed if other words follow."""
-        found: list[str] = []
+        bounds: list[str] = []
         for place in range(self._place, len(self._tokens)):
             kind, token = self._tokens[place]
             if token == "of":
                 self._place = place + 1
-                return ",".join(found)
+                return ",".join(bounds)
             if kind == "name" and token not in ("over", "and", "t") and len(token) > 1 and token != "batch":
                 return None
             if kind == "name" and token not in ("over", "and"):
-                found.append(name_tex(token))
+                bounds.append(name_tex(token))
         return None
 
     def _indexed(self, part: _Part) -> _Part:
@@ -263,19 +263,19 @@ class _Reader:
         part = self._operand()
         return r"\mathsf{T}" if part.tex == "T" else part.inner or part.tex
 
-    def _divide(self, found: list[_Part]) -> None:
+    def _divide(self, parts: list[_Part]) -> None:
         """Replaces the term before a slash by a fraction."""
-        start = len(found)
-        while start and not (found[start - 1].kind == "text" or found[start - 1].source in _ENDS_TERM):
+        start = len(parts)
+        while start and not (parts[start - 1].kind == "text" or parts[start - 1].source in _ENDS_TERM):
             start -= 1
-        above, below = found[start:], self._operand()
+        above, below = parts[start:], self._operand()
         numerator = above[0].inner if len(above) == 1 and above[0].inner else _joined(above)
-        found[start:] = [_Part("atom", rf"\frac{{{numerator}}}{{{below.inner or below.tex}}}")]
+        parts[start:] = [_Part("atom", rf"\frac{{{numerator}}}{{{below.inner or below.tex}}}")]
 
 
 def name_tex(name: str) -> str:
     """A name as TeX: Greek letters by their signs, a digit at the end as an index, long names in one piece."""
-    stem, digit = (found[1], found[2]) if (found := re.fullmatch(r"([a-z]+)(\d)", name)) else (name, "")
+    stem, digit = (match[1], match[2]) if (match := re.fullmatch(r"([a-z]+)(\d)", name)) else (name, "")
     if stem in _GREEK:
         return rf"\{stem}" + (f"_{{{digit}}}" if digit else "")
     if len(name.rstrip("'")) == 1:
@@ -295,7 +295,7 @@ def _text(words: str) -> str:
 
 def _joined(parts: list[_Part]) -> str:
     """The TeX of parts in a row; words next to each other become one text."""
-    found: list[str] = []
+    joined: list[str] = []
     words: list[str] = []
     for part in [*parts, _Part("end", "")]:
         if part.kind == "text":
@@ -303,12 +303,12 @@ def _joined(parts: list[_Part]) -> str:
             continue
         if words:
             gap = "" if part.kind == "end" or part.source in (",", ":", ";") else " "
-            found.append(rf"\text{{{' ' if found else ''}{' '.join(words)}{gap}}}")
+            joined.append(rf"\text{{{' ' if joined else ''}{' '.join(words)}{gap}}}")
             words = []
         if part.kind != "end":
-            thin = r"\," if part.kind == "atom" and found and not found[-1].startswith(r"\text") and _is_factor(parts, part) else ""
-            found.append(thin + part.tex)
-    return " ".join(found)
+            thin = r"\," if part.kind == "atom" and joined and not joined[-1].startswith(r"\text") and _is_factor(parts, part) else ""
+            joined.append(thin + part.tex)
+    return " ".join(joined)
 
 
 def _is_factor(parts: list[_Part], part: _Part) -> bool:

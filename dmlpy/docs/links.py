@@ -37,8 +37,8 @@ def links_from(document: str) -> Callable[[str], str | None]:
 
     def link(name: str) -> str | None:
         kind = _named().get(name)
-        found = None if kind is None else operator_document(kind)
-        return None if found is None or found == document else between(document, found)
+        target = None if kind is None else operator_document(kind)
+        return None if target is None or target == document else between(document, target)
 
     return link
 

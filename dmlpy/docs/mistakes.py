@@ -55,31 +55,31 @@ def mistakes(kind: type[OperatorDesc]) -> dict[str, Mistake]:
 
     The sample is checked at the highest feature level, and at the operator's first one as far as its rules concern lower levels only.
     """
-    found = _mistakes_at(kind, LATEST)
-    if kind.rules().keys() - found.keys() and not kind.is_extension:
+    by_code = _mistakes_at(kind, LATEST)
+    if kind.rules().keys() - by_code.keys() and not kind.is_extension:
         earlier = _mistakes_at(kind, kind.introduced())
-        found |= {code: mistake for code, mistake in earlier.items() if code not in found and code in kind.rules()}
-    return found
+        by_code |= {code: mistake for code, mistake in earlier.items() if code not in by_code and code in kind.rules()}
+    return by_code
 
 
 def _mistakes_at(kind: type[OperatorDesc], level: FeatureLevel) -> dict[str, Mistake]:
     desc = sample(kind)
-    found: dict[str, Mistake] = {}
+    by_code: dict[str, Mistake] = {}
     for changes in alternatives.changes(desc):
         problems = _problems(desc, changes, level)
         for code in {problem.code for problem in problems}:
-            if code not in found or len(problems) < found[code].problem_count:
+            if code not in by_code or len(problems) < by_code[code].problem_count:
                 changed = f"desc.replace({', '.join(f'{name}={source(value)}' for name, value in changes.items())})"
                 at = "" if level is LATEST else f', feature_level="{level}"'
-                found[code] = Mistake(code, f"dml.check({changed}{at})", lay_out(desc.c_name, problems), len(problems))
-    return found
+                by_code[code] = Mistake(code, f"dml.check({changed}{at})", lay_out(desc.c_name, problems), len(problems))
+    return by_code
 
 
 def shown(kind: type[OperatorDesc], found: dict[str, Mistake]) -> list[Mistake]:
     """The mistakes for an operator's page: first those against the rules that it adds, then the usual ones."""
-    own = [name for name in kind.rules() if name in found]
+    of_rules = [name for name in kind.rules() if name in found]
     usual = [code for code in _USUAL if code in found]
-    return [found[code] for code in [*own, *usual][: max(len(own), MOST_SHOWN)]]
+    return [found[code] for code in [*of_rules, *usual][: max(len(of_rules), MOST_SHOWN)]]
 
 
 def _problems(desc: OperatorDesc, changes: dict[str, Any], level: FeatureLevel) -> list[Problem]:

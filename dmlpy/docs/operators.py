@@ -35,17 +35,17 @@ def operator_page(entry: catalog.CatalogEntry, mistakes: dict[str, Mistake]) -> 
         mistakes: wrong descs of it, by code.
     """
     kind = entry.kind
-    found = explain(kind.short_name())
+    explanation = explain(kind.short_name())
     return page(
         escape(kind.short_name()),
-        prose(_sentence(found.summary), links_from(operator_document(kind))),
+        prose(_sentence(explanation.summary), links_from(operator_document(kind))),
         _names(kind),
-        _facts(entry, found),
-        _formula(kind, found.formula),
+        _facts(entry, explanation),
+        _formula(kind, explanation.formula),
         f"## Members\n\n{members_table(kind, operator_document(kind))}",
-        _sizes_and_rules(kind, found),
-        f"## Types and dimensions\n\n{_support(found)}",
-        _evidence(found),
+        _sizes_and_rules(kind, explanation),
+        f"## Types and dimensions\n\n{_support(explanation)}",
+        _evidence(explanation),
         _example(kind),
         _layouts(kind),
         _errors(kind, shown(kind, mistakes)),
@@ -69,10 +69,10 @@ def family_page(family: str, entries: Iterable[catalog.CatalogEntry]) -> str:
 def index_page(entries: Iterable[catalog.CatalogEntry], document: str) -> str:
     """The list of all operators."""
     listed = list(entries)
-    own = sum(entry.kind.is_extension for entry in listed)
+    added = sum(entry.kind.is_extension for entry in listed)
     families = sorted({entry.kind.family() for entry in listed})
     text = (
-        f"{len(listed) - own} operators of DirectML and {own} of dmlpy's own, in {len(families)} families. The search box finds them "
+        f"{len(listed) - added} operators of DirectML and {added} of dmlpy's own, in {len(families)} families. The search box finds them "
         "by each of their names: `LSTM`, `DML_OPERATOR_LSTM`, `DML_LSTM_OPERATOR_DESC`, `LSTMDesc`."
     )
     return page(
@@ -116,7 +116,7 @@ def _names(kind: type[OperatorDesc]) -> str:
     return "\n\n".join([directive("py:class", f"dmlpy.{kind.__name__}", options=canonical), directive("c:struct", kind.c_name)])
 
 
-def _facts(entry: catalog.CatalogEntry, found: Explanation) -> str:
+def _facts(entry: catalog.CatalogEntry, explanation: Explanation) -> str:
     kind = entry.kind
     origin = f"[{code(kind.c_name)}]({MICROSOFT}{kind.c_name.lower()}) at Microsoft"
     since = f"{kind.introduced()} (DirectML {kind.introduced().directml_version})"
@@ -127,7 +127,7 @@ def _facts(entry: catalog.CatalogEntry, found: Explanation) -> str:
         ("runs on", _devices(entry)),
         ("results compared with", escape(", ".join(entry.verified_against)) or "the definition alone"),
         *([("DirectML says", escape(entry.directml_says))] if entry.directml_says else []),
-        *([("largest error in FLOAT32", escape("; ".join(map(str, found.bounds))))] if found.bounds else []),
+        *([("largest error in FLOAT32", escape("; ".join(map(str, explanation.bounds))))] if explanation.bounds else []),
         ("in place", "an output may use the memory of an input of the same layout" if kind.in_place else "no"),
         ("inputs owned by DirectML", "may be flagged" if kind.accepts_owned else "may not be flagged"),
         *([] if not issubclass(kind, FusableDesc) else [("fused", "other structs may hold it; its tensors are null then")]),
@@ -157,40 +157,40 @@ def members_table(kind: type[Struct], document: str) -> str:
     return directive("container", "dmlpy-members", table(("member", "kind", "sizes or values", "types", "meaning"), rows))
 
 
-def _sizes_and_rules(kind: type[OperatorDesc], found: Explanation) -> str:
+def _sizes_and_rules(kind: type[OperatorDesc], explanation: Explanation) -> str:
     parts = []
-    if found.sizes:
+    if explanation.sizes:
         parts += [
             "## Sizes that follow from others",
-            table(("size", "formula"), ((code(name), code(text)) for name, text in found.sizes.items())),
+            table(("size", "formula"), ((code(name), code(text)) for name, text in explanation.sizes.items())),
         ]
-    if found.rules:
-        rows = ((f"{prose(text)}", code_link(name, operator_document(kind))) for name, text in found.rules.items())
+    if explanation.rules:
+        rows = ((f"{prose(text)}", code_link(name, operator_document(kind))) for name, text in explanation.rules.items())
         parts += ["## Rules beyond sizes and types", table(("rule", "error code"), rows)]
     return "\n\n".join(parts)
 
 
-def _support(found: Explanation) -> str:
-    levels = found.levels()
+def _support(explanation: Explanation) -> str:
+    levels = explanation.levels()
     return table(
         [escape(heading) for heading in levels.headings], ([escape(cell.removesuffix(" *")) for cell in row] for row in levels.rows)
     )
 
 
-def _evidence(found: Explanation) -> str:
+def _evidence(explanation: Explanation) -> str:
     """The facts that released programs show about the operator, and the types that sources disagree about."""
     parts = []
-    if found.evidence:
+    if explanation.evidence:
         rows = [
             (escape(fact.span()), escape(" ".join(filter(None, (fact.text, fact.verdict())))), escape(fact.page), escape(fact.citation()))
-            for fact in found.evidence
+            for fact in explanation.evidence
         ]
         parts += ["## What released programs show", table(("levels", "fact", "Microsoft's page", "source"), rows)]
-    if found.undocumented:
+    if explanation.undocumented:
         text = "`check` reports these types as undocumented, not as errors: a released program gives them to the operator."
         undocumented = [
             (escape(entry.span()), escape(f"{entry.field}: {entry.listed()}"), escape(f"{entry.sentence()}."), escape(entry.reason))
-            for entry in found.undocumented
+            for entry in explanation.undocumented
         ]
         parts += ["## Undocumented types", text, table(("levels", "types", "sources", "reason"), undocumented)]
     return "\n\n".join(parts)
@@ -236,12 +236,12 @@ def _layouts(kind: type[OperatorDesc]) -> str:
     return "\n\n".join(["## Layouts", text, f'<div class="dmlpy-layouts">{"".join(pictures)}</div>'])
 
 
-def _errors(kind: type[OperatorDesc], found: list[Mistake]) -> str:
-    if not found:
+def _errors(kind: type[OperatorDesc], mistakes: list[Mistake]) -> str:
+    if not mistakes:
         return ""
     document = operator_document(kind)
     parts = ["## Errors", "What `dml.check` answers where one member of the example's `desc` is changed:"]
-    for mistake in found:
+    for mistake in mistakes:
         parts += [code_link(mistake.code, document), fence(mistake.statement, "python"), fence(mistake.message)]
     return "\n\n".join(parts)
 

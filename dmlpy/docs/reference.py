@@ -101,11 +101,11 @@ def layouts_page() -> str:
 def levels_page() -> str:
     """The page of each feature level's additions."""
     link = links_from("reference/levels")
-    found = catalog.levels()
-    rows = ((f"[{item.level}](#{item.level})", item.level.directml_version, item.windows, len(item.operators)) for item in found)
+    levels = catalog.levels()
+    rows = ((f"[{item.level}](#{item.level})", item.level.directml_version, item.windows, len(item.operators)) for item in levels)
     overview = table(("level", "DirectML", "in-box", "new operators"), ([str(text) for text in row] for row in rows))
     parts = []
-    for item in found:
+    for item in levels:
         parts += [f"## {escape(str(item.level))}"]
         parts += [f"DirectML {item.level.directml_version}" + (f", in {item.windows}." if item.windows else ".")]
         parts += ["New operators: " + ", ".join(prose(f"`{name}`", link) for name in item.operators) + "."] if item.operators else []
@@ -163,30 +163,30 @@ def enumerations_page() -> str:
 
 def _by_room() -> dict[str, list[str]]:
     """The public names that other pages lack, by the package that defines them."""
-    found: dict[str, list[str]] = {}
+    rooms: dict[str, list[str]] = {}
     described = set(OPERATORS.values())
     for name in sorted(vars(dmlpy)["__all__"], key=str.lower):
         value = getattr(dmlpy, name)
         if isinstance(value, ModuleType):
             continue  # it has a page of its own
         if value not in described and not (isinstance(value, type) and issubclass(value, DmlEnum)):
-            found.setdefault(value.__module__.split(".")[1], []).append(name)
-    return found
+            rooms.setdefault(value.__module__.split(".")[1], []).append(name)
+    return rooms
 
 
 def _module_page(module: str) -> str:
     try:
-        found = importlib.import_module(module)
+        imported = importlib.import_module(module)
     except ImportError as error:
         return page(
             code(module),
             f"This site was built without {code(error.name or module)}; {code(f'help({module})')} shows what is missing here.",
         )
-    names = sorted(found.__all__, key=str.lower)
+    names = sorted(imported.__all__, key=str.lower)
     return page(
         code(module),
         _eval(f".. automodule:: {module}\n   :no-members:"),
-        *(_autodoc(f"{module}.{name}", getattr(found, name), indexed=module not in UNINDEXED) for name in names),
+        *(_autodoc(f"{module}.{name}", getattr(imported, name), indexed=module not in UNINDEXED) for name in names),
     )
 
 

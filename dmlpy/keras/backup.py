@@ -143,9 +143,9 @@ class BackupAndRestore(Callback):
         optimizer.restore(header["iterations"], header["lr"], [tuple(map(backend.array, each)) for each in moments], model.weights, backend)
         for index, layer in enumerate(model.layers):
             prefix = f"state.{index}."
-            found = {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
-            if found or layer.stateful:
-                layer.states = {name: backend.array(array, array.dtype) for name, array in found.items()}
+            states = {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
+            if states or layer.stateful:
+                layer.states = {name: backend.array(array, array.dtype) for name, array in states.items()}
         for index, (callback, known) in enumerate(zip(run.callbacks, header["callbacks"], strict=True)):
             state = dict(known["state"])
             for name in {name.split(".")[2] for name in arrays if name.startswith(f"callback.{index}.")}:
@@ -173,8 +173,8 @@ def _weights(run: Run) -> Arrays:
 
 
 def _numbered(arrays: Arrays, prefix: str) -> list[np.ndarray[Any, Any]]:
-    found = {int(name.removeprefix(prefix)): array for name, array in arrays.items() if name.startswith(prefix)}
-    return [found[number] for number in sorted(found)]
+    by_number = {int(name.removeprefix(prefix)): array for name, array in arrays.items() if name.startswith(prefix)}
+    return [by_number[number] for number in sorted(by_number)]
 
 
 def _shown(shapes: Mapping[str, tuple[int, ...]]) -> str:

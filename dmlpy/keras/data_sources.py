@@ -127,8 +127,8 @@ class BatchSource:
         return f"{type(self._model).__name__}.{self._method}"
 
     def _setter(self) -> Any:
-        found = getattr(self._given, "set_epoch", None)
-        return found or getattr(getattr(self._given, "sampler", None), "set_epoch", None)
+        setter = getattr(self._given, "set_epoch", None)
+        return setter or getattr(getattr(self._given, "sampler", None), "set_epoch", None)
 
     def _of_epoch(self, number: int) -> Iterator[Any]:
         if (setter := self._setter()) is not None:

@@ -82,7 +82,7 @@ def _sizes(known: Shape, given: Sequence[int] | None, problems: list[Problem]) -
     if sizes is None or isinstance(given, str) or size_problems(**{str(axis): size for axis, size in enumerate(sizes)}):
         problems.append(Problem("layer.input_shape", "input_shape", brief(given), f"sizes of at least 1: {wanted}"))
         return ()
-    if len(sizes) != len(known) or any(own not in (None, size) for own, size in zip(known, sizes, strict=False)):
+    if len(sizes) != len(known) or any(known_size not in (None, size) for known_size, size in zip(known, sizes, strict=False)):
         problems.append(Problem("layer.input_shape", "input_shape", str(list(sizes)), wanted))
     return tuple(int(size) for size in sizes)
 

@@ -84,8 +84,8 @@ def cell_from_keras(layer: Any, others: Sequence[str]) -> Recurrent | Bidirectio
             problems.append(Problem("import.option", "merge_mode", "None", "'concat', 'sum', 'mul' or 'ave'", remedy=remedy))
     read = []
     for path, direction in directions.items():
-        arguments, found = _keras_arguments(direction, others)
-        problems += [problem.under(path) for problem in found]
+        arguments, wrong = _keras_arguments(direction, others)
+        problems += [problem.under(path) for problem in wrong]
         read.append(arguments)
     kinds = [_kind_and_config(direction)[0] for direction in directions.values()]
     if not problems and len(set(kinds)) > 1:

@@ -63,10 +63,10 @@ def from_keras(layer: Any, *, device: Device | str | None = None) -> Layer | Seq
         raise DescError("from_keras", [Problem("layer.not_built", "", "not built", "a model with weights", remedy=remedy)])
     problems: list[Problem] = []
     made: list[Layer] = []
-    for index, own in enumerate(_chain(layer)):
+    for index, keras_layer in enumerate(_chain(layer)):
         try:
-            _refuse_masked(own)
-            made.append(_layer(own, tuple(layer.input_shape) if index == 0 else None))
+            _refuse_masked(keras_layer)
+            made.append(_layer(keras_layer, tuple(layer.input_shape) if index == 0 else None))
         except DescError as error:
             problems += [problem.under(f"layers[{index}]") for problem in error.problems]
     if problems:
@@ -84,7 +84,7 @@ def _chain(model: Any) -> list[Any]:
         return list(model.layers)
     ends: list[Any] = list(model.layers)
     others = ends[1:]
-    linked = all(_follows(own, before.output) for before, own in zip(ends, others, strict=False))
+    linked = all(_follows(following, before.output) for before, following in zip(ends, others, strict=False))
     if not linked or not others or model.output is not ends[-1].output:
         remedy = "take the layers one by one by from_keras(layer), and call them"
         expected = "a chain: each layer with the output of the one before"
@@ -154,10 +154,10 @@ class _Options:
 
     def activation(self) -> OperatorDesc | None:
         name = self.config["activation"]
-        found = KERAS_3_ACTIVATIONS.get(name) if isinstance(name, str) else None
-        if found is None:
+        activation = KERAS_3_ACTIVATIONS.get(name) if isinstance(name, str) else None
+        if activation is None:
             self.problems.append(Problem("import.option", "activation", brief(name), f"one of {', '.join(KERAS_3_ACTIVATIONS)}"))
-        return found
+        return activation
 
     def regularizer(self, option: str) -> Any:
         return regularizer_from_keras(option, self.config.get(option), self.problems)

@@ -245,7 +245,7 @@ class Layer(ABC):
     def refuse_shape(self, x: Array, shape: Shape, mask: Array | None = None) -> None:
         """Raises DescError for an input of other sizes (None allows any), and for a mask that does not have its first two axes."""
         problems = []
-        if x.ndim != len(shape) or any(size not in (None, own) for own, size in zip(x.shape, shape, strict=True)):
+        if x.ndim != len(shape) or any(size not in (None, length) for length, size in zip(x.shape, shape, strict=True)):
             expected = f"[{', '.join('any' if size is None else str(size) for size in shape)}]"
             problems.append(Problem("array.shape", "x", f"of shape {list(x.shape)}", expected))
         elif mask is not None and mask.shape != x.shape[:2]:

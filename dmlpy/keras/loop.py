@@ -121,8 +121,8 @@ class Run:
                 return
         figures = self.averages.values()
         if self.validation is not None:
-            found = evaluate(model, self.validation, self.epoch, self.callbacks)
-            figures |= {f"val_{name}": value for name, value in found.items()}
+            validated = evaluate(model, self.validation, self.epoch, self.callbacks)
+            figures |= {f"val_{name}": value for name, value in validated.items()}
         number, self.epoch, self.batch = self.epoch, self.epoch + 1, 0
         self._tell("on_epoch_end", number, figures)
         if self.verbose:

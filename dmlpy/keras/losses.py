@@ -215,12 +215,12 @@ def loss(value: Loss | str) -> Loss:
     """
     if isinstance(value, Loss):
         return value
-    found = LOSSES.get(value) if isinstance(value, str) else None
-    if found is None:
+    kind = LOSSES.get(value) if isinstance(value, str) else None
+    if kind is None:
         expected = f"a loss, or one of {', '.join(LOSSES)}"
         remedy = class_remedy(value, Loss) or did_you_mean(value, LOSSES)
         raise DescError("loss", [Problem("loss.unknown", "", brief(value), expected, remedy=remedy)])
-    return found()
+    return kind()
 
 
 def score_weights(shape: tuple[int, ...], mask: Array | None, sample_weight: Array | None, xp: Any) -> Array:

@@ -386,8 +386,8 @@ class Sequential:
             with self._pass():
                 return profile_layers(self.layers, self.backend, data.x, count)
         finally:
-            for layer, own in zip(self.layers, states, strict=True):
-                layer.states = own
+            for layer, states_before in zip(self.layers, states, strict=True):
+                layer.states = states_before
 
     # Files
 
@@ -581,7 +581,7 @@ def _found_input_shape(layer: Layer, before: Shape | None, name: str) -> Shape:
 
 def _agree(given: Shape, before: Shape) -> bool:
     """Returns whether an input may have both shapes: sizes are equal where both are known."""
-    return len(given) == len(before) and all(None in (own, other) or own == other for own, other in zip(given, before, strict=True))
+    return len(given) == len(before) and all(None in (size, other) or size == other for size, other in zip(given, before, strict=True))
 
 
 def _reported(metrics: Mapping[str, float], verbose: int, *, as_dict: bool) -> float | list[float] | dict[str, float]:

@@ -351,9 +351,9 @@ def optimizer(value: Optimizer | str) -> Optimizer:
     """
     if isinstance(value, Optimizer):
         return value
-    found = OPTIMIZERS.get(value.lower()) if isinstance(value, str) else None
-    if found is None:
+    kind = OPTIMIZERS.get(value.lower()) if isinstance(value, str) else None
+    if kind is None:
         expected = f"an optimizer, or one of {', '.join(OPTIMIZERS)}"
         remedy = class_remedy(value, Optimizer) or did_you_mean(value, OPTIMIZERS)
         raise DescError("optimizer", [Problem("optimizer.unknown", "", brief(value), expected, remedy=remedy)])
-    return found()
+    return kind()

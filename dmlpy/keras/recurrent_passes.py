@@ -150,7 +150,7 @@ class RecurrentPasses:
             desc = form(**tensors, **self.kind.attributes)
             self._known[key] = desc.with_outputs("reserve_tensor") if training else desc
         desc = self._known[key]
-        found = self.backend.run(desc, **inputs, **outputs)
+        results = self.backend.run(desc, **inputs, **outputs)
         self.descs = (desc,)
         if self.kind.keeps_states:
             # Packed copies, since the caller may write into its output.
@@ -158,7 +158,7 @@ class RecurrentPasses:
             self.states = self.ended if self.kind.stateful else {}
         output_mask = None if mask is None else self._output_mask(mask, carried=self.kind.stateful or initial is not None)
         if training:
-            self._kept = _Kept(key, desc, inputs | {"reserve_tensor": found.reserve_tensor}, output_mask, tuple(initial or ()))
+            self._kept = _Kept(key, desc, inputs | {"reserve_tensor": results.reserve_tensor}, output_mask, tuple(initial or ()))
         if output_mask is not None:
             shown *= output_mask
         return shown
@@ -195,9 +195,9 @@ class RecurrentPasses:
         gradient = self._known[key]
         described = gradient.tensors()
         read = {name: array for name, array in tensors.items() if name in described}
-        found = self.backend.run(gradient, **read, **given, **outputs)
+        results = self.backend.run(gradient, **read, **given, **outputs)
         self.descs = (desc, gradient)
-        gradients = {name: getattr(found, _gradient_of(name)) for name in (*self.constants, *initial)}
+        gradients = {name: getattr(results, _gradient_of(name)) for name in (*self.constants, *initial)}
         return gradients, outputs["input_gradient_tensor"][0].swapaxes(0, 1) if wants_input else None
 
     def _outputs(self, batch: int, steps: int) -> tuple[dict[str, Array], Array]:

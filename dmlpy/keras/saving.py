@@ -156,9 +156,9 @@ def _unknown_problems(file: Any, names: Iterable[str]) -> Iterator[Problem]:
 
 
 def _raise(path: FilePath, problems: Iterable[Problem]) -> None:
-    found = list(truncate(problems))
-    if found:
-        raise DescError(fspath(path), sorted(found, key=lambda problem: problem.path))
+    reported = list(truncate(problems))
+    if reported:
+        raise DescError(fspath(path), sorted(reported, key=lambda problem: problem.path))
 
 
 def read_arrays(path: FilePath, header: str) -> tuple[dict[str, np.ndarray[Any, Any]], str]:

@@ -270,7 +270,7 @@ class DataReader:
     def _check_shape(self, array: Values, expected: Shape, path: str, why: str) -> None:
         # The method that splits batches checks the batch size.
         sizes = (None, *expected[1:])
-        if len(array.shape) != len(sizes) or any(size not in (None, own) for size, own in zip(sizes, array.shape, strict=True)):
+        if len(array.shape) != len(sizes) or any(size not in (None, length) for size, length in zip(sizes, array.shape, strict=True)):
             self.problems.append(_shape_problem(path, array.shape, sizes, why))
 
 

@@ -80,10 +80,10 @@ class Positions:
         """
         place = _Member(0, self._skip(0))
         for step in location:
-            found = self._members(place.value).get(step)
-            if found is None:
+            member = self._members(place.value).get(step)
+            if member is None:
                 return self.at(place.value)
-            place = found
+            place = member
         rest = path
         while rest:
             match = _STEP.match(rest)
@@ -96,10 +96,10 @@ class Positions:
             if match["index"] is not None and self._text[place.value] != "[":
                 continue  # one value stands for an array of one
             step = match["name"] if match["index"] is None else int(match["index"])
-            found = self._find_member(place.value, step, outer)
-            if found is None:
+            member = self._find_member(place.value, step, outer)
+            if member is None:
                 return self.at(place.value)
-            place = found
+            place = member
         return self.at(place.key if key else place.value)
 
     def repeated_keys(self) -> Iterator[tuple[str, Position]]:
@@ -127,8 +127,8 @@ class Positions:
         if isinstance(step, int):
             return self._members(start).get(step)
         nested = (self._find_spelling(start, holder) for holder in ("desc", "operator")) if depth < _MOST_NESTED else ()
-        inside = [found for holder in nested if holder and (found := self._find_member(holder.value, step, outer, depth + 1))]
-        direct = [found] if (found := self._find_spelling(start, step)) else []
+        inside = [member for holder in nested if holder and (member := self._find_member(holder.value, step, outer, depth + 1))]
+        direct = [member] if (member := self._find_spelling(start, step)) else []
         return next(iter([*direct, *inside] if outer else [*inside, *direct]), None)
 
     def _find_spelling(self, start: int, name: str) -> _Member | None:

@@ -35,8 +35,8 @@ def without_comments(text: str) -> str:
 def _blank_out(text: str, matches: Iterable[re.Match[str]]) -> str:
     parts, end = [], 0
     for match in matches:
-        found = match[0]
-        parts += [text[end : match.start()], re.sub(r"[^\n]", " ", found) if "\n" in found else " " * len(found)]
+        comment = match[0]
+        parts += [text[end : match.start()], re.sub(r"[^\n]", " ", comment) if "\n" in comment else " " * len(comment)]
         end = match.end()
     return "".join([*parts, text[end:]])
 

@@ -58,8 +58,8 @@ def nearest(name: str, candidates: Iterable[str]) -> str | None:
         return tensor
     if (operand := plain.get(re.sub("tensor(s?)$", r"\1", _plain(name)))) is not None:  # and the other way round
         return operand
-    found = difflib.get_close_matches(_plain(name), plain, n=1, cutoff=0.6)
-    return plain[found[0]] if found else None
+    matches = difflib.get_close_matches(_plain(name), plain, n=1, cutoff=0.6)
+    return plain[matches[0]] if matches else None
 
 
 def _plain(name: str) -> str:

@@ -232,13 +232,13 @@ class ConvolutionDesc(ConvolvingDesc, dml="CONVOLUTION"):
     def _transposed(self, symbols: Sizes) -> Sequence[Derived]:
         values: list[Derived] = []
         # ONNX Runtime and WebNN pass DirectML no output_padding, only the sizes that result from it.
-        own = self.described()
-        described = None if any(self.output_padding) else own
+        sizes = self.described()
+        described = None if any(self.output_padding) else sizes
         for axis, (value, numbers) in enumerate(self._transposed_sizes(symbols)):
             if value < 1:  # `padding_cuts` reports it, and the other dimensions are compared
-                if own is None:
+                if sizes is None:
                     raise UnboundSymbolError("out")
-                values.append(own[axis])
+                values.append(sizes[axis])
                 continue
             if described is not None and 0 < described[axis] - value < self.strides[axis]:
                 values.append(Explained(described[axis], f"held by output_tensor; {numbers}, and up to strides[{axis}] - 1 more"))

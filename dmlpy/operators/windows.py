@@ -195,15 +195,15 @@ class SlidingDesc(OperatorDesc):
             UnboundSymbolError: sizes or lengths are not known, or where no window fits no positions are described.
         """
         windows, described = self.sound_windows(symbols), self.described()
-        found: list[Derived] = []
+        sizes: list[Derived] = []
         for axis, window in enumerate(windows):
             if window is not None and window.positions >= 1:
-                found.append(Explained(window.positions, self.reason(axis, window)))
+                sizes.append(Explained(window.positions, self.reason(axis, window)))
             elif described is None:
                 raise UnboundSymbolError("out")
             else:
-                found.append(described[axis])
-        return found
+                sizes.append(described[axis])
+        return sizes
 
     def described(self) -> list[int] | None:
         """The spatial sizes that the tensor of positions describes; None if it is null or has another dimension count."""

@@ -37,8 +37,8 @@ def derivative(desc: of.ActivationDesc, x: Array) -> Array:
     Raises:
         TypeError: the activation is none that a recurrent cell may have.
     """
-    found: Array = _derivative(desc, x).astype(x.dtype, copy=False)
-    return found
+    slopes: Array = _derivative(desc, x).astype(x.dtype, copy=False)
+    return slopes
 
 
 def _derivative(desc: Any, x: Array) -> Any:

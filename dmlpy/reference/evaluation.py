@@ -67,14 +67,14 @@ def reference(
     """
     if not isinstance(desc, OperatorDesc):
         raise DescError("reference", [no_desc(desc, "an operator's desc, like RNNDesc(...)")])
-    own = Definition(desc, _parse_type(dtype))
+    definition = Definition(desc, _parse_type(dtype))
     values, problems = _by_place(desc, {} if inputs is None else inputs, arrays)
     if problems and not values:  # that the tensors are missing follows from it
         raise BindError(desc.c_name, problems)
-    given, wrong = _inputs(desc, values, own.dtype)
+    given, wrong = _inputs(desc, values, definition.dtype)
     if problems := problems + wrong:
         raise BindError(desc.c_name, problems)
-    return Outputs(own.results(given))
+    return Outputs(definition.results(given))
 
 
 class Definition:
@@ -224,7 +224,7 @@ def _array(place: str, tensor: TensorDesc, value: Any) -> tuple[Array, list[Prob
 def _described(desc: OperatorDesc) -> dict[str, Any]:
     """The tensors of the described outputs by field name."""
     tensors = {field.name: getattr(desc, field.name) for field in desc.outputs()}
-    return {name: own for name, own in tensors.items() if own is not None}
+    return {name: tensor for name, tensor in tensors.items() if tensor is not None}
 
 
 def _outputs(described: Mapping[str, Any], results: Any, wide: np.dtype[Any]) -> dict[str, Any]:

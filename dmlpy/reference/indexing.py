@@ -79,8 +79,8 @@ def gather_elements(desc: GatherElementsDesc, inputs: Inputs) -> Array:
     numbers = _to_read(indices, values.shape[desc.axis]) * math.prod(values.shape[desc.axis + 1 :])
     for axis, size in enumerate(indices.shape):
         if axis != desc.axis and size > 1:
-            own: Array = np.arange(size) * math.prod(values.shape[axis + 1 :])
-            numbers += own.reshape([-1 if other == axis else 1 for other in range(indices.ndim)])
+            offsets: Array = np.arange(size) * math.prod(values.shape[axis + 1 :])
+            numbers += offsets.reshape([-1 if other == axis else 1 for other in range(indices.ndim)])
     gathered: Array = values.reshape(-1).take(numbers)
     return gathered
 
@@ -99,9 +99,9 @@ def _row_major(tuples: Array, sizes: Sequence[int]) -> tuple[Array, Array]:
     """The row-major indices of elements by coordinates, clipped to the range, and whether the coordinates were in range."""
     numbers, inside = np.zeros(tuples.shape[:-1], np.int64), np.ones(tuples.shape[:-1], np.bool_)
     for axis, size in enumerate(sizes):
-        own = _from_start(tuples[..., axis], size)
-        inside &= (own >= 0) & (own < size)
-        numbers = numbers * size + np.clip(own, 0, size - 1)
+        coordinates = _from_start(tuples[..., axis], size)
+        inside &= (coordinates >= 0) & (coordinates < size)
+        numbers = numbers * size + np.clip(coordinates, 0, size - 1)
     return numbers, inside
 
 

@@ -62,10 +62,10 @@ def reverse_subsequences(desc: ReverseSubsequencesDesc, inputs: Inputs) -> Array
         lengths = first if (lengths == first).all() else lengths
     if lengths.size * _LEAST_BLOCK <= values.size:
         result: Array = values.copy()
-        own = [axis for axis, count in enumerate(lengths.shape) if count > 1]
-        order = [*own, desc.axis, *(axis for axis in range(values.ndim) if axis not in (*own, desc.axis))]
+        length_axes = [axis for axis, count in enumerate(lengths.shape) if count > 1]
+        order = [*length_axes, desc.axis, *(axis for axis in range(values.ndim) if axis not in (*length_axes, desc.axis))]
         source, target = values.transpose(order), result.transpose(order)
-        for place, length in zip(np.ndindex(*source.shape[: len(own)]), lengths.reshape(-1).tolist(), strict=True):
+        for place, length in zip(np.ndindex(*source.shape[: len(length_axes)]), lengths.reshape(-1).tolist(), strict=True):
             if length > 1:
                 target[place][:length] = source[place][length - 1 :: -1]
         return result
@@ -201,7 +201,7 @@ def fold(desc: FoldDesc, inputs: Inputs) -> Array:
     columns: Array = inputs["input_tensor"].reshape(batch, channels, *desc.window_sizes, *positions)
     image = np.zeros((batch, channels, *padded), columns.dtype)
     for place in np.ndindex(*desc.window_sizes):
-        starts = [own * dilation for own, dilation in zip(place, desc.dilations, strict=True)]
+        starts = [tap * dilation for tap, dilation in zip(place, desc.dilations, strict=True)]
         steps = zip(starts, positions, desc.strides, strict=True)
         image[:, :, *(slice(start, start + (count - 1) * stride + 1, stride) for start, count, stride in steps)] += columns[:, :, *place]
     return image[:, :, *(slice(start, start + size) for start, size in zip(desc.start_padding, spatial, strict=True))]

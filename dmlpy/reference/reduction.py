@@ -154,7 +154,7 @@ def _top_k(desc: TopKDesc, inputs: Inputs) -> Results:
     else:
         index = np.take_along_axis(candidates[1], _sorted(candidates[0], increasing)[:, : desc.k], 1)
     results = (np.take_along_axis(rows, index, 1), index)
-    values, index = (np.moveaxis(own.reshape(*x.shape[:-1], desc.k), -1, desc.axis) for own in results)
+    values, index = (np.moveaxis(result.reshape(*x.shape[:-1], desc.k), -1, desc.axis) for result in results)
     return {"output_value_tensor": values, "output_index_tensor": index}
 
 

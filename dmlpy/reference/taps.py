@@ -135,16 +135,16 @@ def _in_turns(array: Array, axis: int, sources: Array, targets: Array, weights: 
     turns = np.arange(targets.size) - np.repeat(np.cumsum(counts) - counts, counts)
     result: Array | None = None
     for turn in range(int(counts.max())):
-        own = turns == turn
-        values = np.take(array, sources[own], axis)
-        values *= _beside(weights[own], array, axis)
+        of_turn = turns == turn
+        values = np.take(array, sources[of_turn], axis)
+        values *= _beside(weights[of_turn], array, axis)
         if result is None and counts.size == size:
             result = values
             continue
         if result is None:
             result = np.zeros((*array.shape[:axis], size, *array.shape[axis + 1 :]), array.dtype)
-        first, last = (int(targets[own][end]) for end in (0, -1))
-        place = slice(first, last + 1) if last - first + 1 == values.shape[axis] else targets[own]
+        first, last = (int(targets[of_turn][end]) for end in (0, -1))
+        place = slice(first, last + 1) if last - first + 1 == values.shape[axis] else targets[of_turn]
         result[(slice(None),) * axis + (place,)] += values
     assert result is not None  # there is a turn
     return result

@@ -71,18 +71,18 @@ def status(path: Path) -> os.stat_result | None:
 
 def is_file(path: Path) -> bool:
     """Whether there is a regular file of this name; raises OSError as `status` does."""
-    found = status(path)
-    return found is not None and stat.S_ISREG(found.st_mode)
+    file_status = status(path)
+    return file_status is not None and stat.S_ISREG(file_status.st_mode)
 
 
 def size(path: Path) -> int | str:
     """The bytes of a regular file, or what there is instead: "missing", "a directory"; raises OSError as `status` does."""
-    found = status(path)
-    if found is None:
+    file_status = status(path)
+    if file_status is None:
         return "missing"
-    if stat.S_ISREG(found.st_mode):
-        return found.st_size
-    return "a directory" if stat.S_ISDIR(found.st_mode) else "not a regular file"
+    if stat.S_ISREG(file_status.st_mode):
+        return file_status.st_size
+    return "a directory" if stat.S_ISDIR(file_status.st_mode) else "not a regular file"
 
 
 def refusal(status: os.stat_result) -> str | None:

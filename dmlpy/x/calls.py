@@ -139,8 +139,8 @@ class _Call:
             if slot.tensor is not None and slot.tensor is not (ref := self.refs[slot.place]).tensor:
                 self.refs[slot.place] = TensorRef(ref.producer, ref.index, slot.tensor)
         producer = OperatorProducer(name=scoped_name(self.name), origin=caller_location(), desc=desc, inputs=self.refs)
-        found = [None if slot.tensor is None else TensorRef(producer, index, slot.tensor) for index, slot in enumerate(desc.output_slots())]
-        return tuple(found)
+        refs = [None if slot.tensor is None else TensorRef(producer, index, slot.tensor) for index, slot in enumerate(desc.output_slots())]
+        return tuple(refs)
 
     def _desc(self, operator: Any, tensors: dict[str, Any], given: dict[str, Any]) -> OperatorDesc:
         """The whole desc of the call, checked. It depends only on the operands' views and the arguments."""
@@ -198,7 +198,7 @@ class _Call:
             given = {field.name: self.refs[field.name].tensor.sizes for field in shared}
             sizes = views.broadcast_sizes(*given.values())
             if sizes is None:
-                found = " and ".join(f"{name} {listed(own)}" for name, own in given.items())
+                found = " and ".join(f"{name} {listed(given_sizes)}" for name, given_sizes in given.items())
                 why = "sizes are aligned at the last dimension, and only dimensions of size 1 are repeated"
                 raise DescError(self.name, [Problem("expression.sizes", "sizes", found, "sizes that broadcast to each other", (why,))])
             for field in shared:
@@ -247,7 +247,7 @@ class _Call:
         field = self.kind.outputs()[0]
         data_type = _type_of(self.kind, field, tensors, members) if types[field.name] is None else types[field.name]
         if field.listed:
-            return {field.name: [TensorDesc(data_type=data_type, sizes=own) for own in sizes]}
+            return {field.name: [TensorDesc(data_type=data_type, sizes=part_sizes) for part_sizes in sizes]}
         return {field.name: TensorDesc(data_type=data_type, sizes=sizes)}
 
     def _with_outputs(self, desc: OperatorDesc, sized: Iterable[str], types: Mapping[str, Any]) -> OperatorDesc:
@@ -266,7 +266,7 @@ class _Call:
         for name in (*sized, *wanted):
             described = getattr(desc, name)
             laid[name] = policy.laid_out(described) if isinstance(described, TensorDesc) else tuple(map(policy.laid_out, described))
-        return desc if all(getattr(desc, name) == found for name, found in laid.items()) else desc.replace(**laid)
+        return desc if all(getattr(desc, name) == laid_out for name, laid_out in laid.items()) else desc.replace(**laid)
 
     def _without_operands(self, desc: OperatorDesc) -> Iterator[Problem]:
         """The inputs that a whole desc describes though the call gives nothing for them."""
@@ -321,8 +321,8 @@ def _type_of(kind: type[OperatorDesc], field: TensorField, tensors: Mapping[str,
             return members.get(item.name, DataType.FLOAT32)
     for other in kind.inputs():
         if other.marker.types == variable and other.name in tensors:
-            found = tensors[other.name]
-            return (found[0] if other.listed else found).data_type
+            tensor = tensors[other.name]
+            return (tensor[0] if other.listed else tensor).data_type
     return min(kind.support[-1].types[variable])
 
 

@@ -57,13 +57,13 @@ def graph(outputs: Outputs, name: str | None = None, *, inputs: Sequence[TensorO
     names: dict[str, int] = {}
     for producer in needed:
         builder.origin = producer.origin
-        own = _unique(producer.name, names) if not isinstance(producer, InputProducer) else ""
+        unique_name = _unique(producer.name, names) if not isinstance(producer, InputProducer) else ""
         if isinstance(producer, ConstantProducer):
-            values[producer, 0] = builder.constant(own, memoryview(producer.data), producer.tensor)
+            values[producer, 0] = builder.constant(unique_name, memoryview(producer.data), producer.tensor)
         elif isinstance(producer, OperatorProducer):
-            for field, value in _add_operator(builder, producer, own, read, values).items():
+            for field, value in _add_operator(builder, producer, unique_name, read, values).items():
                 if (producer, value.index) not in read:
-                    unread[f"{own}.{field}"] = value
+                    unread[f"{unique_name}.{field}"] = value
     builder.origin = ""
     for output, ref in named.items():
         builder.output(output, values[ref.producer, ref.index].viewed(ref.tensor))

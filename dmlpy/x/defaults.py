@@ -52,23 +52,23 @@ def with_defaults(
     kind: type[OperatorDesc], tensors: Mapping[str, Any], members: dict[str, Any], sizes: Sequence[int] | None
 ) -> dict[str, Any]:
     """The members of a call with the defaults of those that it leaves out."""
-    found = dict(members)
+    completed = dict(members)
     for name in kind.attribute_names():
-        if name in found or not has_default(kind, name):
+        if name in completed or not has_default(kind, name):
             continue
         first = next((tensor for tensor in tensors.values() if isinstance(tensor, TensorDesc)), None)
         if first is None:
             continue
         if name in _REPEATED:
-            found[name] = [_REPEATED[name]] * _entries(kind, members, tensors, first)
+            completed[name] = [_REPEATED[name]] * _entries(kind, members, tensors, first)
         elif name == "axes":
-            found[name] = list(range(len(first.sizes)))
+            completed[name] = list(range(len(first.sizes)))
         elif name.endswith("_data_type"):
-            found[name] = first.data_type
+            completed[name] = first.data_type
         elif sizes is not None and len(sizes) == len(first.sizes) and all(map(_is_size, sizes)):
             backward = "GRAD" in kind.short_name()
-            found[name] = [own / wanted if backward else wanted / own for own, wanted in zip(first.sizes, sizes, strict=True)]
-    return found
+            completed[name] = [size / wanted if backward else wanted / size for size, wanted in zip(first.sizes, sizes, strict=True)]
+    return completed
 
 
 def _is_size(given: Any) -> bool:

@@ -65,12 +65,12 @@ def cached_desc(token: Hashable, build: DescBuild) -> OperatorDesc:
         DescError: the build for an equal token raised it.
     """
     try:
-        found = _build(token, build)
+        built = _build(token, build)
     finally:
         build.make = _done  # it holds the operands, which may be large arrays
-    if isinstance(found, _Refusal):
-        raise DescError(found.subject, found.problems)
-    return found
+    if isinstance(built, _Refusal):
+        raise DescError(built.subject, built.problems)
+    return built
 
 
 def scaled_desc(desc: OperatorDesc, scale: float, bias: float) -> OperatorDesc:

@@ -303,7 +303,9 @@ def _product(a: Expression, b: Expression) -> Expression:
         )
     (m, k), n = left.sizes[-2:], right.sizes[-1]
     folded = batch if len(batch) <= 2 else (math.prod(batch[:-1]), batch[-1])  # GEMM takes 4 dimensions
-    tensors = [side.broadcast(*batch, *own).reshape(*folded, *own).with_leading_ones(4) for side, own in ((left, (m, k)), (right, (k, n)))]
+    tensors = [
+        side.broadcast(*batch, *last).reshape(*folded, *last).with_leading_ones(4) for side, last in ((left, (m, k)), (right, (k, n)))
+    ]
     product = one("GEMM", a_tensor=tensors[0], b_tensor=tensors[1])
     sizes = (*batch, *([m] if len(a.sizes) > 1 else []), *([n] if len(b.sizes) > 1 else []))
     return product.reshape(*(sizes or [1]))

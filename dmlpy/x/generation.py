@@ -64,13 +64,13 @@ def families() -> dict[str, list[type[OperatorDesc]]]:
 
 def names() -> dict[str, str]:
     """The public names that are generated, by the module below `dmlpy.x` that has them."""
-    found = {}
+    by_name = {}
     for family, kinds in families().items():
         for kind in kinds:
-            found[function_name(kind)] = f"functions.{family}"
+            by_name[function_name(kind)] = f"functions.{family}"
             if is_several(kind):
-                found[tuple_name(kind)] = f"functions.{family}"
-    return found
+                by_name[tuple_name(kind)] = f"functions.{family}"
+    return by_name
 
 
 def is_several(kind: type[OperatorDesc]) -> bool:

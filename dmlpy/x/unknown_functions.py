@@ -42,7 +42,7 @@ def unknown_function(module: str, name: str, public: Sequence[str] = ()) -> str:
         for kind in OPERATORS.values()
     }
     called = {*functions.values()}
-    others = [own for own in public if f"{module}.{own}" not in called]
+    others = [name_of_module for name_of_module in public if f"{module}.{name_of_module}" not in called]
     hint = (
         (_OF_DIRECTMLX.get(name[:1].upper() + name[1:]) if module == "x" else None)
         or operator_remedy(name, functions, functions.__getitem__, spelled_alike=False)

@@ -39,11 +39,11 @@ def _quota_now() -> int | None:
     global _known
     if sys.platform != "linux":
         return None
-    until, found = _known
+    until, known_quota = _known
     if (now := time.monotonic()) >= until:
-        found = quota(_OWN_GROUPS, _GROUPS)
-        _known = now + _REREAD_AFTER_S, found
-    return found
+        known_quota = quota(_OWN_GROUPS, _GROUPS)
+        _known = now + _REREAD_AFTER_S, known_quota
+    return known_quota
 
 
 def quota(own: Path, groups: Path) -> int | None:

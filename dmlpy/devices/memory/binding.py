@@ -440,7 +440,7 @@ def resource(
             ]
         itemsize = seen.dtype.itemsize
         rows = zip(seen.shape, seen.strides, packed_strides(seen.shape), strict=True)
-        packed = all(length <= 1 or stride == own * itemsize for length, stride, own in rows)
+        packed = all(length <= 1 or stride == packed_stride * itemsize for length, stride, packed_stride in rows)
         if seen.device not in (device.name, device.memory_kind) or seen.read_only or not packed:
             words = ["read-only"] * seen.read_only + ["strided"] * (not packed)
             return None, [_wrong_resource(device, name, " ".join(["a", *words, "array"]), seen.device)]
@@ -536,5 +536,5 @@ def unnamed_error(name: str, inputs: Iterable[str], unnamed: Sequence[object], c
         call: the call in Python, without its arguments.
     """
     names = [*inputs]
-    form = ", ".join(f"{own}=..." for own in names[:4]) + (", ..." if len(names) > 4 else "")
+    form = ", ".join(f"{each}=..." for each in names[:4]) + (", ..." if len(names) > 4 else "")
     return TypeError(f"{name} takes arrays by name, {call}({form}); {plural(len(unnamed), 'value')} without a name")

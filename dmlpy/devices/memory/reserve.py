@@ -46,16 +46,16 @@ def configuration(desc: OperatorDesc, device: Device, plan: Plan) -> dict[str, A
     return {"device": device.memory_kind, "layout": plan.reserve_layout, **desc.reserve_configuration()}
 
 
-def foreign_problems(field: TensorField, reserve: Reserve, own: Mapping[str, Any]) -> list[Problem]:
+def foreign_problems(field: TensorField, reserve: Reserve, wanted: Mapping[str, Any]) -> list[Problem]:
     """The problems of a reserve bound to a tensor that is not one, or read by another configuration than the one that wrote it."""
     if not field.marker.reserve:
         return [Problem("array.kind", field.name, "a reserve", "an array, dmlpy.Buffer(pointer, size_in_bytes) or None")]
     given = reserve.configuration
-    differing = [name for name in {**own, **given} if own.get(name) != given.get(name)]
+    differing = [name for name in {**wanted, **given} if wanted.get(name) != given.get(name)]
     if field.marker.output or not differing:
         return []
     found = ", ".join(f"{name} {show_attribute(given.get(name))}" for name in differing)
-    expected = ", ".join(f"{name} {show_attribute(own.get(name))}" for name in differing)
+    expected = ", ".join(f"{name} {show_attribute(wanted.get(name))}" for name in differing)
     why = ("a reserve can be read only by the gradient of the operator that wrote it",)
     remedy = "compile the operator and its gradient for the same device" if {"device", "layout"} & {*differing} else None
     return [Problem("reserve.foreign", field.name, f"a reserve of {found}", f"one of {expected}", why, remedy)]

@@ -240,13 +240,13 @@ def profile_parts(device: Device, parts: Sequence[ProfiledPart], runs: int, stre
         raise DispatchError("a stream that is being captured cannot be profiled: nothing runs until the CUDA graph is launched")
     times: list[list[float]] = [[] for _ in parts]
     for run in range(runs + 1):
-        for part, own in zip(parts, times, strict=True):
+        for part, of_part in zip(parts, times, strict=True):
             us = time_us(device, lambda launch=part.launch: launch(stream), stream)  # type: ignore[misc]  # mypy knows no such default
             if run:
-                own.append(us)
+                of_part.append(us)
     return tuple(
-        ProfiledNode(part.name, part.operator, device.name, tuple(own), part.flops, part.fused)
-        for part, own in zip(parts, times, strict=True)
+        ProfiledNode(part.name, part.operator, device.name, tuple(of_part), part.flops, part.fused)
+        for part, of_part in zip(parts, times, strict=True)
     )
 
 

@@ -82,7 +82,7 @@ def explain(desc: OperatorDesc, device: Device, cost: Cost) -> PlanReport:
     if isinstance(desc, CudnnRNNDesc):
         layers = stack_of(desc).layers
         costs = cost.layers or (cost,) * len(layers)
-        parts = [explain(layer.desc, device, own) for layer, own in zip(layers, costs, strict=True)]
+        parts = [explain(layer.desc, device, layer_cost) for layer, layer_cost in zip(layers, costs, strict=True)]
         return total(name, device.name, parts)
     tensors = desc.tensors()
     if isinstance(desc, RecurrentDesc):

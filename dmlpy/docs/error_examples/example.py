@@ -64,12 +64,12 @@ class Example:
         """
         with _empty_folder() as folder:
             try:
-                found = self.act()
+                problems = self.act()
             except DmlError as error:
                 return tuple(problem.code for problem in error.problems), anywhere(str(error), folder)
-        if not found or not all(isinstance(problem, Problem) for problem in found):
+        if not problems or not all(isinstance(problem, Problem) for problem in problems):
             raise RuntimeError(f"the example of {', '.join(self.codes)} gives no error")
-        return tuple(problem.code for problem in found), anywhere(lay_out("dml.check", found), folder)
+        return tuple(problem.code for problem in problems), anywhere(lay_out("dml.check", problems), folder)
 
 
 def anywhere(message: str, folder: str) -> str:

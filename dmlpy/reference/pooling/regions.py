@@ -38,9 +38,9 @@ def roi_pooling(desc: ROIPoolingDesc, inputs: Inputs) -> Array:
         for row, part in enumerate(_parts(top, bottom, sizes[0], height)):
             if part.start < part.stop and first < end:
                 line = pixels[batches[region], part, first:end].max(axis=0)
-                for column, own in enumerate(columns):
-                    if own.start < own.stop:
-                        line[own.start - first : own.stop - first].max(axis=0, out=result[region, row, column])
+                for column, span in enumerate(columns):
+                    if span.start < span.stop:
+                        line[span.start - first : span.stop - first].max(axis=0, out=result[region, row, column])
     return result.transpose(0, 3, 1, 2)
 
 
@@ -278,9 +278,13 @@ def _align_regions_gradient(desc: ROIAlignGradDesc, inputs: Inputs) -> dict[str,
         gradient = _gradient_of_samples(desc, incoming[number], image, rows, columns)
         down, across = rows.shares.astype(gradient.dtype)[:, np.newaxis], columns.shares.astype(gradient.dtype)
         for row, share in ((rows.lower, 1 - down), (rows.upper, down)):
-            for column, own in ((columns.lower, 1 - across), (columns.upper, across)):
+            for column, part in ((columns.lower, 1 - across), (columns.upper, across)):
                 place: Any = (slice(None), row[:, np.newaxis], column)
-                np.add.at(of_images[batch], place, np.where((share == 0) | (own == 0), gradient.dtype.type(0), gradient * share * own))
+                np.add.at(
+                    of_images[batch],
+                    place,
+                    np.where((share == 0) | (part == 0), gradient.dtype.type(0), gradient * share * part),
+                )
         if desc.output_roi_gradient_tensor is not None:
             of_regions[number] = _gradient_of_corners(gradient, images[batch], rows, columns) * scales
     return {"output_gradient_tensor": of_images, "output_roi_gradient_tensor": of_regions.reshape(desc.roi_tensor.sizes)}

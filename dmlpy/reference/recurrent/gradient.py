@@ -79,7 +79,7 @@ def products_back(gradients: Array, matrices: Array, factors: Array | None) -> A
         factors: the dropout multipliers of x for each gate, [G, B, N], or None.
     """
     if factors is not None:
-        gradient: Array = sum((own @ matrix) * factor for own, matrix, factor in zip(gradients, matrices, factors, strict=True))
+        gradient: Array = sum((of_gate @ matrix) * factor for of_gate, matrix, factor in zip(gradients, matrices, factors, strict=True))
         return gradient
     joined = np.moveaxis(gradients, 0, -2)
     return (joined.reshape(-1, matrices[..., 0].size) @ matrices.reshape(-1, matrices.shape[2])).reshape(*joined.shape[:-2], -1)
@@ -97,7 +97,7 @@ def matrix_gradients(gradients: Array, x: Array, factors: Array | None, counted:
     if factors is not None:
         steps_and_samples = ((0, 1), (0, 1))
         pairs = zip(gradients, factors, strict=True)
-        return np.stack([np.tensordot(own, counted.only_taken(x * factor), steps_and_samples) for own, factor in pairs])
+        return np.stack([np.tensordot(of_gate, counted.only_taken(x * factor), steps_and_samples) for of_gate, factor in pairs])
     gates, _, _, hidden = gradients.shape
     joined = np.moveaxis(gradients, 0, -2).reshape(-1, gates * hidden)
     return (joined.T @ counted.only_taken(x).reshape(-1, x.shape[2])).reshape(gates, hidden, -1)

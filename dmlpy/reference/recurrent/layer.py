@@ -100,7 +100,7 @@ def products(x: Array, matrix: Array, gates: int, factors: Array | None) -> Arra
         factors: the dropout multipliers of x for each gate, [G, B, N], or None. Without them one product serves all gates.
     """
     if factors is not None:
-        return np.stack([(x * own) @ columns for own, columns in zip(factors, np.split(matrix, gates, axis=1), strict=True)])
+        return np.stack([(x * factor) @ columns for factor, columns in zip(factors, np.split(matrix, gates, axis=1), strict=True)])
     joined = x.reshape(-1, len(matrix)) @ matrix
     return np.moveaxis(joined.reshape(*x.shape[:-1], gates, -1), -2, 0)
 

@@ -212,9 +212,9 @@ def _parameter_gradients(net: Network, number: int, gradients: Mapping[str, Arra
     blocks = {}
     for d, suffix in enumerate(("", "_reverse")[: net.directions]):
         biases = gradients["bias_gradient_tensor"][0, 0, d].reshape(2, -1)
-        own = {kind: gradients[f"{field.removesuffix('_tensor')}_gradient_tensor"][0, d] for field, kind in _BLOCKS.items()}
-        own |= {"bias_ih": biases[0], "bias_hh": biases[1]}
-        for kind, array in own.items():
+        of_layer = {kind: gradients[f"{field.removesuffix('_tensor')}_gradient_tensor"][0, d] for field, kind in _BLOCKS.items()}
+        of_layer |= {"bias_ih": biases[0], "bias_hh": biases[1]}
+        for kind, array in of_layer.items():
             if (name := f"{kind}_l{number}{suffix}") in wanted:
                 ordered = array if kind == "weight_hr" else reorder(array, net.cell, GateOrder.DIRECTML, GateOrder.CUDNN, axis=0)
                 blocks[name] = ordered
