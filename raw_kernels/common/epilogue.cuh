@@ -3,13 +3,14 @@
 
 #include "common/functors.cuh"
 
-/// max(least, x), then min(most, that); NaN stays. With `Scaled` it is the CLIP that operators fuse.
+/// max(least, x), then min(most, that); NaN stays. A zero that equals a limit has the limit's sign. With `Scaled` it is the CLIP that
+/// operators fuse.
 struct Clip {
     float least;
     float most;
     __device__ float operator()(float x) const {
-        float const above = x < least ? least : x;
-        return above > most ? most : above;
+        float const above = x <= least ? least : x;
+        return above >= most ? most : above;
     }
 };
 

@@ -147,3 +147,34 @@ def test_zeros_of_both_signs(every_device: dml.Device, row: tuple[str, dict[str,
         for found in (run(desc, tensors, every_device)["output_tensor"], by_definition(desc, tensors)["output_tensor"]):
             np.testing.assert_array_equal(found[0], expected)
             np.testing.assert_array_equal(np.signbit(found[0]), np.signbit(expected))
+
+
+FUSED: dict[str, dml.FusableDesc] = {
+    "RELU": dml.ActivationReluDesc(),
+    "from 0": dml.ElementWiseClipDesc(min=0.0, max=1.0),
+    "the lower limit above the upper one": dml.ElementWiseClipDesc(min=2.0, max=-2.0),
+    "no lower limit": dml.ElementWiseClipDesc(min=np.nan, max=1.0),
+    "no upper limit": dml.ElementWiseClipDesc(min=-1.0, max=np.nan),
+}
+
+
+@pytest.mark.parametrize("name", FUSED)
+def test_limits_of_fused_functions(every_device: dml.Device, name: str) -> None:
+    """They are those of the operators alone: the upper one wins, NaN is none, and a zero that equals one has its sign."""
+    numbers, factors = np.array([-1e-30, -3, 0.5, 3], np.float32), np.array([1e-30, *[1.0] * 38], np.float32)  # -1e-60 becomes -0
+    a, rows = np.stack([numbers] * 2, 1), np.stack([factors] * 2, 1)
+    given: list[tuple[Any, dict[str, Any], dict[str, Array]]] = [
+        (dml.GEMMDesc, {}, {"a": a, "b": np.ascontiguousarray(rows.T)}),
+        (dml.GEMMDesc, {"trans_b": "TRANSPOSE"}, {"a": a, "b": rows}),
+    ]
+    if every_device.memory_kind == "cpu":
+        sides: dict[str, Any] = dict.fromkeys(("start_padding", "end_padding", "output_padding"), (0, 0))
+        members = {"strides": (1, 1), "dilations": (1, 1), "group_count": 1, **sides}
+        given.append((dml.ConvolutionDesc, members, {"input": numbers.reshape(1, 1, 1, 4), "filter": factors.reshape(-1, 1, 1, 1)}))
+    for kind, own, arrays in given:
+        tensors = {f"{place}_tensor": array for place, array in arrays.items()}
+        described = {place: packed(array.dtype.type, *array.shape) for place, array in tensors.items()}
+        desc = kind(**described, **own, fused_activation=FUSED[name]).with_outputs()
+        found, expected = (of(desc, tensors)["output_tensor"] for of in (lambda *call: run(*call, every_device), by_definition))
+        np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-30)
+        np.testing.assert_array_equal(np.signbit(found)[expected == 0], np.signbit(expected)[expected == 0])

@@ -248,9 +248,9 @@ class Simd:
         return self.repeated(builder, builder.load(builder.inttoptr(address, FLOAT.as_pointer()), align=FLOAT_BYTES))
 
     def clipped(self, builder: Any, value: Any, low: Any, high: Any) -> Any:
-        """Clips each lane to the limits, the upper one first. NaN stays NaN."""
-        value = builder.select(builder.fcmp_ordered(">=", value, high), high, value)
-        return builder.select(builder.fcmp_ordered("<=", value, low), low, value)
+        """The limit where a lane is not inside of it, so that a zero has the limit's sign: first the lower one. NaN stays NaN."""
+        value = builder.select(builder.fcmp_ordered("<=", value, low), low, value)
+        return builder.select(builder.fcmp_ordered(">=", value, high), high, value)
 
     def fused(self, builder: Any, x: Any, y: Any, z: Any) -> Any:
         """Computes x * y + z, rounded once where the processor supports it."""

@@ -132,9 +132,7 @@ class SimdMath:
         return self.select(self.less(limit, x), limit, x)
 
     def clipped(self, x: Any, low: Any, high: Any) -> Any:
-        """The limit where x is not inside of it, so that a zero has the limit's sign: first the lower one. NaN stays NaN."""
-        x = self.select(self._builder.fcmp_ordered("<=", x, low), low, x)
-        return self.select(self._builder.fcmp_ordered(">=", x, high), high, x)
+        return self._simd.clipped(self._builder, x, low, high)
 
     def larger(self, x: Any, y: Any) -> Any:
         """The larger number, +0 being larger than -0; NaN where either is."""

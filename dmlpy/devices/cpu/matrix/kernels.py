@@ -97,7 +97,7 @@ def _result_writer(stored: Storage, isa: Isa) -> Any:
         value = scaled(all_of(p.alpha), sums)
         if c != 0:
             value = multiply_add(all_of(p.beta), all_of(one(c)) if p.c_column == 0 else read(c, left), value)
-        write(output, at_least(at_most(value, all_of(p.high)), all_of(p.low)), left)
+        write(output, at_most(at_least(value, all_of(p.low)), all_of(p.high)), left)
 
     return write_vector
 
@@ -306,8 +306,8 @@ def _row_by_terms(stored: Storage, isa: Isa) -> Any:
             value = p.alpha * sum_of(sums)
             if c != 0:
                 value += p.beta * one(c + column * p.c_column)
-            value = p.high if value > p.high else value
-            set_one(output + column * element, p.low if value < p.low else value)
+            value = p.low if value <= p.low else value
+            set_one(output + column * element, p.high if value >= p.high else value)
 
     return multiply
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import isnan
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 
 Call = tuple[Any, ...]
 """A ufunc and its operands after the sums: numbers, or arrays [channels, 1]."""
+_WITH_PLUS_ZERO: Call = np.add, COMPUTE.type(0.0)
+"""Makes +0 of -0: NumPy's limits of 0 may leave either zero."""
 
 
 class Finish:
@@ -39,9 +42,13 @@ class Finish:
         if isinstance(function, ElementWiseClipDesc):
             if function.scale_bias is not None:
                 self._calls += [(np.multiply, COMPUTE.type(function.scale_bias.scale)), (np.add, COMPUTE.type(function.scale_bias.bias))]
-            self._calls.append((np.clip, COMPUTE.type(function.min), COMPUTE.type(function.max)))
+            # A limit of NaN is none; NumPy's result would be NaN.
+            least, most = (-np.inf if isnan(function.min) else function.min), (np.inf if isnan(function.max) else function.max)
+            self._calls.append((np.clip, COMPUTE.type(least), COMPUTE.type(most)))
+            if least == 0.0:
+                self._calls.append(_WITH_PLUS_ZERO)
         elif isinstance(function, ActivationReluDesc):
-            self._calls += [(np.maximum, COMPUTE.type(0.0)), (np.add, COMPUTE.type(0.0))]  # of -0 the maximum may be either zero
+            self._calls += [(np.maximum, COMPUTE.type(0.0)), _WITH_PLUS_ZERO]
         elif function is not None:
             assert isinstance(function, ActivationDesc), "the check lets nothing else be fused"
             self._activation = Activation.of(function, COMPUTE)
