@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Generator, Iterable
+from itertools import islice
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any
 
 from dmlpy.description.arrays import refuse_mask
-from dmlpy.description.coercion import brief
+from dmlpy.description.coercion import MAX_ENTRIES, brief, has_entries
 from dmlpy.messages.naming import plural
 from dmlpy.messages.problems import DescError, DmlError, Problem
 
@@ -55,6 +56,19 @@ def found_arrays(read: Callable[[Any], np.ndarray[Any, Any]], values: Iterable[A
     if problems:
         raise DescError(argument, problems)
     return [array for array in arrays if array is not None]
+
+
+def entries_of(value: Any) -> tuple[Any, ...] | None:
+    """The entries of a list, an array or an iterator; None for a value without any or without an order, or with too many."""
+    if not has_entries(value):
+        return None
+    try:
+        found = tuple(islice(value, MAX_ENTRIES + 1))
+    except (TypeError, ValueError) as error:  # an array of no dimensions, a closed file
+        if isinstance(error, DmlError) or isinstance(value, Generator):  # of what the caller's code makes
+            raise
+        return None
+    return found if len(found) <= MAX_ENTRIES else None
 
 
 def size_problems(**sizes: Any) -> list[Problem]:

@@ -5,15 +5,14 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from inspect import signature
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
-from dmlpy.description.coercion import brief, entries
-from dmlpy.keras.arguments import found_array, found_arrays, size_problems
+from dmlpy.description.coercion import brief
+from dmlpy.keras.arguments import entries_of, found_array, found_arrays, size_problems
 from dmlpy.keras.backend import Array, Backend
 from dmlpy.keras.initializers import Initializer, Values, initial
 from dmlpy.messages.naming import class_remedy, did_you_mean, plural
@@ -386,8 +385,7 @@ def listed_layers(layers: Any) -> tuple[Any, ...]:
     Raises:
         DescError: they are no list.
     """
-    with suppress(TypeError, ValueError):  # it has no entries, or more than a list may have
-        if not isinstance(layers, Layer | type):
-            return entries(layers)
+    if not isinstance(layers, Layer | type) and (found := entries_of(layers)) is not None:
+        return found
     remedy = class_remedy(layers, Layer) if isinstance(layers, type) else "put it into a list: [...]"
     raise DescError("Sequential", [Problem("field.form", "layers", brief(layers), "a list of layers", remedy=remedy)])

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 import numpy as np
 
 from dmlpy.description.coercion import brief, is_among
-from dmlpy.keras.arguments import found_array
+from dmlpy.keras.arguments import entries_of, found_array
 from dmlpy.keras.losses import BinaryCrossentropy, Crossentropy, Loss, SparseCategoricalCrossentropy, score_weights
 from dmlpy.keras.simple import Dense
 from dmlpy.messages.naming import did_you_mean, plural
 from dmlpy.messages.problems import DescError, Problem
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from dmlpy.keras.backend import Array, Backend
     from dmlpy.keras.layer import Layer, Shape
@@ -54,22 +54,22 @@ class Objective:
         self.names = ["loss", *metrics]
 
     @staticmethod
-    def metric_names(metrics: Sequence[str]) -> list[str]:
+    def metric_names(metrics: Iterable[str]) -> list[str]:
         """The names under which metrics are reported: `acc` for `accuracy`.
 
         Raises:
             DescError: a metric is unknown.
         """
-        if not isinstance(metrics, list | tuple):
+        if (given := entries_of(metrics)) is None:
             raise DescError("metrics", [Problem("field.form", "", brief(metrics), "a list of metrics' names: ['accuracy']")])
         problems = [
             Problem("metric.unknown", f"[{index}]", brief(metric), "accuracy", remedy=did_you_mean(metric, _METRICS))
-            for index, metric in enumerate(metrics)
+            for index, metric in enumerate(given)
             if not is_among(metric, _METRICS)
         ]
         if problems:
             raise DescError("metrics", problems)
-        return list(dict.fromkeys(_METRICS[metric] for metric in metrics))
+        return list(dict.fromkeys(_METRICS[metric] for metric in given))
 
     def measure(
         self, last: Layer, values: Array, mask: Array | None, targets: Array, sample_weight: Array | None, backend: Backend

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -375,6 +376,19 @@ FIT: list[tuple[str, Callable[[], Any], str]] = [
     ),
     ("all problems", lambda: line().fit(X[:, :3], draw(7, 2), 0, -1, validation_split=2), "Sequential.fit: 6 problems"),
 ]
+
+
+def test_lists_are_any_that_have_an_order() -> None:
+    def broken() -> Iterator[Any]:
+        yield Dense(2, input_dim=3)
+        raise TypeError("the caller's")
+
+    for listed in (("accuracy",), deque(["accuracy"]), np.array(["accuracy"]), {"accuracy": None}.keys(), iter(["accuracy"])):
+        assert len(line(metrics=listed).test_on_batch(X, Y)) == 2
+    with pytest.raises(dml.DescError, match="output_dim is 'x'"):
+        Sequential(Dense(size, input_dim=4) for size in (2, "x"))
+    with pytest.raises(TypeError, match="the caller's"):
+        Sequential(broken())
 
 
 @pytest.mark.parametrize(("call", "message"), [row[1:] for row in FIT], ids=[row[0] for row in FIT])
