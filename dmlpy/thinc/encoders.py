@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import catalogue
+import numpy as np
 from thinc.api import Model, noop
 
 from dmlpy.thinc.layers import LSTM
