@@ -15,6 +15,7 @@ from pydantic import BeforeValidator, Field, PlainValidator
 
 from dmlpy.description.enums import DataType, DmlEnum
 from dmlpy.description.symbolic_sizes import SymbolicSize
+from dmlpy.messages.problems import DescError, Problem
 
 
 def brief(value: Any) -> str:
@@ -83,16 +84,17 @@ def as_uint(value: Any) -> int:
     return number
 
 
-def as_path(value: Any) -> Path:
-    """A file's name as a path.
+def given_path(function: str, name: str, value: Any) -> Path:
+    """The path that a function's argument names.
 
     Raises:
-        ValueError: it is something else.
+        DescError: it is neither a str nor a path.
     """
     try:
         return Path(fspath(value))
     except Exception:  # TypeError for what is not a path, or whatever the methods of the caller's type raise
-        raise ValueError("the name of a file: a str or a Path") from None
+        problem = Problem("field.form", name, brief(value), "the name of a file: a str or a Path")
+        raise DescError(function, [problem]) from None
 
 
 def is_among(value: Any, choices: Container[str]) -> bool:

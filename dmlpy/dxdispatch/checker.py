@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal
 
+from dmlpy.description.coercion import given_path
 from dmlpy.dxdispatch import text
 from dmlpy.dxdispatch.desc_check import check_desc
-from dmlpy.dxdispatch.files import Folders, given_path
+from dmlpy.dxdispatch.files import Folders
 from dmlpy.dxdispatch.model import from_document, is_model, root_remedy
 from dmlpy.dxdispatch.report import Finding, ModelError, Place, graph_finding, is_unreadable
 from dmlpy.graphs import Graph
@@ -98,10 +99,8 @@ def check_file(
     Raises:
         DescError: an argument of another type.
     """
-    path, folder = (
-        given_path("check_file", "path", path),
-        None if input_path is None else given_path("check_file", "input_path", input_path),
-    )
+    path = given_path("check_file", "path", path)
+    folder = None if input_path is None else given_path("check_file", "input_path", input_path)
     feature_level = parse_level(feature_level)
     try:
         data = text.read_bytes(path) if stream is None else text.read_stream(stream, path)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dmlpy.description.coercion import as_path, brief
+from dmlpy.description.coercion import brief, given_path
 from dmlpy.messages.problems import DescError, Problem
 from dmlpy.system.files import current_folder, kind_of, replacing, status
 
@@ -24,18 +24,6 @@ SOURCE = "initialValues.sourcePath"
 def refuse(code: str, path: str, actual: str, expected: str, *why: str, remedy: str | None = None) -> DescError:
     """The error for one member of a model file."""
     return DescError("model", [Problem(code, path, actual, expected, why, remedy)])
-
-
-def given_path(function: str, name: str, value: Any) -> Path:
-    """The path that a function's argument names.
-
-    Raises:
-        DescError: it is neither a str nor a path.
-    """
-    try:
-        return as_path(value)
-    except ValueError as error:
-        raise DescError(function, [Problem("field.form", name, brief(value), str(error))]) from None
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from dmlpy.description.coercion import brief
+from dmlpy.description.coercion import brief, given_path
 from dmlpy.description.enums import ExecutionFlags, FeatureLevel
 from dmlpy.dxdispatch import text
 from dmlpy.dxdispatch.bindings import Dispatchable, GraphDispatchable, OperatorDispatchable, resolve
@@ -25,7 +25,7 @@ from dmlpy.dxdispatch.entries import (
     WriteFileEntry,
     ignored_problem,
 )
-from dmlpy.dxdispatch.files import SOURCE, Folders, given_path
+from dmlpy.dxdispatch.files import SOURCE, Folders
 from dmlpy.dxdispatch.onnx_dispatchables import (
     DENOTATION_OPTION,
     NAME_OPTION,

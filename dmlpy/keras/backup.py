@@ -5,22 +5,22 @@ from __future__ import annotations
 import json
 import operator
 import os
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dmlpy.description.coercion import brief
+from dmlpy.description.coercion import brief, given_path
 from dmlpy.keras.callbacks import Callback, FilePath, Logs
 from dmlpy.keras.loop import Run
 from dmlpy.keras.metric_callbacks import check_frequency
-from dmlpy.keras.saving import check_name, read_arrays, write_arrays
+from dmlpy.keras.saving import read_arrays, write_arrays
 from dmlpy.messages.json_nesting import decoded
 from dmlpy.messages.problems import DescError, Problem
 from dmlpy.system.files import status
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
 _HEADER = "dmlpy.keras.run"
 
@@ -51,7 +51,7 @@ class BackupAndRestore(Callback):
 
     def __init__(self, backup_dir: FilePath, save_freq: str | int = "epoch", delete_checkpoint: bool = True) -> None:
         super().__init__()
-        self.backup_dir = Path(check_name("BackupAndRestore", "backup_dir", backup_dir))
+        self.backup_dir = given_path("BackupAndRestore", "backup_dir", backup_dir)
         self.save_freq = check_frequency("BackupAndRestore", save_freq)
         self.delete_checkpoint = delete_checkpoint
         self._resumed: tuple[dict[str, Any], Arrays] | None = None

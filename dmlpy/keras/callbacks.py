@@ -7,13 +7,11 @@ import math
 import os
 from dataclasses import dataclass, field
 from inspect import signature
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from dmlpy.description.coercion import brief
-from dmlpy.keras.saving import check_name
+from dmlpy.description.coercion import brief, given_path
 from dmlpy.messages.problems import DescError, Problem
 
 if TYPE_CHECKING:
@@ -257,7 +255,7 @@ class CSVLogger(Callback):
 
     def __init__(self, filename: FilePath, separator: str = ",", append: bool = False) -> None:
         super().__init__()
-        self.filename = Path(check_name("CSVLogger", "filename", filename))
+        self.filename = given_path("CSVLogger", "filename", filename)
         if not isinstance(separator, str) or len(separator) != 1:
             raise DescError("CSVLogger", [Problem("field.form", "separator", brief(separator), "one character")])
         self.separator = separator

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dmlpy.description.coercion import as_path, brief
+from dmlpy.description.coercion import brief, given_path
 from dmlpy.description.descs import OperatorDesc
 from dmlpy.keras.layer import Layer, Weight
 from dmlpy.keras.regularizers import Regularizer
@@ -34,21 +34,9 @@ MAX_LAYERS = 10_000
 _HEADER = "dmlpy.keras"
 
 
-def check_name(owner: str, member: str, path: FilePath) -> str:
-    """The name of a file.
-
-    Raises:
-        DescError: it is neither a str nor a path.
-    """
-    try:
-        return str(as_path(path))
-    except ValueError as error:
-        raise DescError(owner, [Problem("field.form", member, brief(path), str(error))]) from None
-
-
 def check_path(owner: str, member: str, path: FilePath) -> None:
     """Raises DescError for what is no name, and for one that says that the file is Keras's, which a reader of it would believe."""
-    if check_name(owner, member, path).endswith((".keras", ".h5")):
+    if str(given_path(owner, member, path)).endswith((".keras", ".h5")):
         why = ("a file of that kind is Keras's, and this is a safetensors file",)
         remedy = f"call it {brief(os.path.splitext(path)[0] + '.safetensors')}"
         problem = Problem("model.path", member, brief(fspath(path)), "a name that ends in .safetensors, or in nothing", why, remedy)
@@ -204,9 +192,9 @@ def _safetensors() -> Any:
 
 @contextmanager
 def _opened(path: FilePath) -> Iterator[Any]:
-    check_name("file of weights", "path", path)
+    name = given_path("file of weights", "path", path)
     try:
-        with opened(Path(fspath(path))) as file:  # safetensors would wait for a pipe without end
+        with opened(name) as file:  # safetensors would wait for a pipe without end
             begin = file.read(BEGINNING)
     except FileNotFoundError:
         raise
