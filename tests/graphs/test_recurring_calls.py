@@ -22,7 +22,7 @@ from tests.support.tensors import tensor
 Array = np.ndarray[Any, np.dtype[Any]]
 HOSTS = pytest.mark.parametrize("device", ["numpy", "cpu"])
 
-RESPONSES: dict[str, Any] = {"cross_channel": False, "local_size": 3, "alpha": 0.1, "beta": 0.75, "bias": 1.0}
+MOMENTS: dict[str, Any] = {"axes": [2, 3], "normalize_variance": True, "epsilon": 0.1, "fused_activation": dml.ActivationTanhDesc()}
 """Members of an operator that NumPy runs on both devices."""
 
 
@@ -36,7 +36,7 @@ def random_graph(seed: int) -> Graph:
     numbers = np.random.default_rng(seed).standard_normal((rows, columns), np.float32)
     values.append(g.constant("c", numbers))
     for _ in range(chosen.randint(3, 14)):
-        kind, value = chosen.choice(["add", "add", "relu", "softmax", "gemm", "sum", "turned", "responses"]), chosen.choice(values)
+        kind, value = chosen.choice(["add", "add", "relu", "softmax", "gemm", "sum", "turned", "moments"]), chosen.choice(values)
         if kind == "add":
             value = g.add(dml.ElementWiseAddDesc, a_tensor=value, b_tensor=chosen.choice(values))
         elif kind == "gemm":
@@ -45,9 +45,9 @@ def random_graph(seed: int) -> Graph:
             value = g.add(dml.ActivationTanhDesc, input_tensor=value.transpose(1, 0)).transpose(1, 0)
         elif kind == "sum":
             value = g.add(dml.CumulativeSummationDesc, input_tensor=value, axis=1, axis_direction="INCREASING", has_exclusive_sum=False)
-        elif kind == "responses":  # by NumPy, also on the device cpu
+        elif kind == "moments":  # by NumPy, also on the device cpu
             image = value.reshape(1, 1, rows, columns)
-            value = g.add(dml.LocalResponseNormalizationDesc, input_tensor=image, **RESPONSES).reshape(rows, columns)
+            value = g.add(dml.MeanVarianceNormalization1Desc, input_tensor=image, **MOMENTS).reshape(rows, columns)
         elif kind == "softmax":
             value = g.add(dml.ActivationSoftmax1Desc, input_tensor=value, axes=[chosen.randint(0, 1)])
         else:
@@ -168,7 +168,7 @@ def test_an_error_between_nodes_leaves_the_graph_usable(monkeypatch: pytest.Monk
     g = dml.GraphBuilder()
     x = g.input("x", tensor(3, 5))
     y = g.add(dml.ElementWiseAddDesc, "twice", a_tensor=x, b_tensor=x)
-    scaled = g.add(dml.LocalResponseNormalizationDesc, "scaled", input_tensor=y.reshape(1, 1, 3, 5), **RESPONSES)
+    scaled = g.add(dml.MeanVarianceNormalization1Desc, "scaled", input_tensor=y.reshape(1, 1, 3, 5), **MOMENTS)
     g.output("z", g.add(dml.ActivationReluDesc, input_tensor=scaled.reshape(3, 5)))
     op: Any = dml.compile(g.build(), "cpu")
     given = arrays(op, 1)
@@ -179,7 +179,7 @@ def test_an_error_between_nodes_leaves_the_graph_usable(monkeypatch: pytest.Monk
 
     with monkeypatch.context() as patched:
         patched.setattr(array_functions.WholePlan, "_only_result", fails)
-        with pytest.raises(DeviceError, match="DML_LOCAL_RESPONSE_NORMALIZATION_OPERATOR_DESC needs more memory"):
+        with pytest.raises(DeviceError, match="DML_MEAN_VARIANCE_NORMALIZATION1_OPERATOR_DESC needs more memory"):
             op(**given)
     with pytest.raises(BindError, match=r"x is \[3, 4\], expected \[3, 5\]"):
         op(x=np.zeros((3, 4), np.float32))

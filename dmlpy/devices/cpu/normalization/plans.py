@@ -1,4 +1,4 @@
-"""The compiled plans of normalization: of batches with their gradients, DirectML's and TensorFlow's, by mean and variance, and by norms."""
+"""The compiled plans of normalization: of batches and local responses with their gradients, by mean and variance, and by norms."""
 
 from __future__ import annotations
 
@@ -10,10 +10,12 @@ from dmlpy.operators.activation import ActivationReluDesc
 from dmlpy.operators.normalization.batch import NormalizationDesc, NormalizationGradDesc
 
 if TYPE_CHECKING:
+    from dmlpy.devices.cpu.normalization.local_response_plan import LocalResponsePlan
     from dmlpy.devices.cpu.normalization.plan import CompiledForwardPlan, CompiledGradientPlan, EntryLayout
     from dmlpy.devices.cpu.reduction.plan import CompiledLPNormalizationPlan, CompiledMeanVariancePlan
     from dmlpy.operators.normalization.fused_batch import FusedBatchNormDesc, FusedBatchNormGradV3Desc
     from dmlpy.operators.normalization.geometry import NormalizationGeometry
+    from dmlpy.operators.normalization.local_response import LocalResponseDesc
     from dmlpy.operators.normalization.lp import LPNormalizationDesc
     from dmlpy.operators.normalization.mean_variance import (
         MeanVarianceNormalization1Desc,
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     MeanVarianceDesc = MeanVarianceNormalizationDesc | MeanVarianceNormalization1Desc | MeanVarianceNormalization2Desc
 
 _FUSED = "dmlpy.operators.normalization.fused_batch:FusedBatchNorm"
+_LOCAL_RESPONSE = "dmlpy.operators.normalization.local_response:LocalResponseNormalization"
 _MEAN_VARIANCE = "dmlpy.operators.normalization.mean_variance:MeanVarianceNormalization"
 
 
@@ -88,6 +91,19 @@ def lp_plan(desc: LPNormalizationDesc) -> CompiledLPNormalizationPlan | str:
     if groups.layout == "columns" or groups.entries[0].size > 1:
         return "a compiled normalization needs groups whose entries are contiguous"
     return CompiledLPNormalizationPlan(groups, desc.p == 1, desc.epsilon)
+
+
+@plan(f"{_LOCAL_RESPONSE}Desc", f"{_LOCAL_RESPONSE}GradDesc")
+@on_copies()
+def local_response_plan(desc: LocalResponseDesc) -> LocalResponsePlan | str:
+    from dmlpy.devices.cpu.isa import have_one_storage
+    from dmlpy.devices.cpu.normalization.local_response_plan import LocalResponsePlan, ResponsePlanes
+
+    tensors = desc.tensors()
+    if not have_one_storage({tensor.data_type for tensor in tensors.values()}):
+        return "compiled local response normalizations have tensors of one type"
+    planes = ResponsePlanes.of(tensors, cross_channel=desc.cross_channel)
+    return LocalResponsePlan(desc, planes) if planes else "compiled local response normalizations need rows that are contiguous"
 
 
 def _find_layout(geometry: NormalizationGeometry) -> tuple[EntryLayout | None, str]:
