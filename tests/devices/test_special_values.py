@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 import dmlpy as dml
+from dmlpy.description.descs import FusableDesc
 from dmlpy.description.registry import OPERATORS
 from dmlpy.inspection.samples import sample
 from tests.support.operators.layout_runs import Array, by_definition, packed, repeated, run
@@ -149,7 +150,7 @@ def test_zeros_of_both_signs(every_device: dml.Device, row: tuple[str, dict[str,
             np.testing.assert_array_equal(np.signbit(found[0]), np.signbit(expected))
 
 
-FUSED: dict[str, dml.FusableDesc] = {
+FUSED: dict[str, FusableDesc] = {
     "RELU": dml.ActivationReluDesc(),
     "from 0": dml.ElementWiseClipDesc(min=0.0, max=1.0),
     "the lower limit above the upper one": dml.ElementWiseClipDesc(min=2.0, max=-2.0),

@@ -185,10 +185,17 @@ CONVOLUTIONS: dict[str, tuple[Any, ...]] = {
     "dilations larger than tiles": (9, 7, (14, 13), (3, 3), (1, 1), (12, 11), (12, 11), (12, 11), 1),
     "dilations with strides": (4, 6, (19, 21), (3, 3), (2, 2), (8, 7), (8, 7), (8, 6), 1),
     "dilated columns": (3, 5, (6, 20), (1, 3), (1, 3), (1, 9), (0, 9), (0, 9), 1),
+    "windows before the image": (3, 4, (2, 1), (2, 3), (7, 1), (9, 9), (14, 9), (0, 9), 1),
     "strides past what a tap between others reads": (3, 5, (2, 13), (3, 3), (3, 1), (2, 1), (9, 1), (5, 1), 1),
     "dilations beyond the image": (10, 4, (6, 7), (3, 3), (1, 1), (9, 8), (9, 8), (9, 8), 2),
 }
-DIVIDED = {"dilations larger than tiles": 9, "dilations with strides": 9, "dilated columns": 3, "dilations beyond the image": 1}
+DIVIDED = {
+    "dilations larger than tiles": 9,
+    "dilations with strides": 9,
+    "dilated columns": 3,
+    "dilations beyond the image": 1,
+    "windows before the image": 1,
+}
 """The convolutions of the taps that reach the image, where each is worth a launch."""
 
 
@@ -245,6 +252,7 @@ def test_convolutions_of_the_taps_that_reach_the_image(name: str, monkeypatch: p
         plan, wanted = compiled_plan(desc), run(desc, given)["output_tensor"]
         assert isinstance(plan, divided_convolution.DividedConvolutionPlan)
         assert plan.describe().startswith(f"{DIVIDED[name]} convolution")
+        assert [problem for part in plan._parts for problem in dml.check(part.plan._desc)] == []
         for threads in (1, 2):
             np.testing.assert_array_equal(run_on(threads, convolution, desc, given, monkeypatch, prepared=threads == 1), wanted)
         np.testing.assert_array_equal(run_in_layouts(desc, given, "cpu")["output_tensor"], wanted)

@@ -49,7 +49,7 @@ class Phase(NamedTuple):
         return prod(self.window) == 0
 
 
-_Dimension = tuple[int, int, int, slice, int, int, int, int]
+Dimension = tuple[int, int, int, slice, int, int, int, int]
 """A phase's attributes in one dimension, in their order."""
 
 
@@ -80,7 +80,7 @@ def split_into_phases(geometry: Geometry) -> list[Phase]:
     return phases
 
 
-def reaching_parts(out: int, taps: int, stride: int, dilation: int, start: int, size: int, *, divides: bool) -> list[_Dimension]:
+def reaching_parts(out: int, taps: int, stride: int, dilation: int, start: int, size: int, *, divides: bool) -> list[Dimension]:
     """The positions of one dimension by the taps that read the input there: one part, unless `divides` and it saves a fifth of the terms.
 
     Only dilated windows are so large that it pays: those of atrous pyramids reach beyond small images.
@@ -105,7 +105,7 @@ def reaching_parts(out: int, taps: int, stride: int, dilation: int, start: int, 
     return [_part(0, out, reaching, stride, dilation, start) if len(reaching) < taps else whole]
 
 
-def _part(low: int, high: int, taps: Sequence[int], stride: int, dilation: int, start: int) -> _Dimension:
+def _part(low: int, high: int, taps: Sequence[int], stride: int, dilation: int, start: int) -> Dimension:
     """Positions from `low` to before `high`, with consecutive taps."""
     first, count = taps[0], len(taps)
     before = start - first * dilation - low * stride
@@ -118,9 +118,9 @@ def reaching_positions(out: int, stride: int, offset: int, size: int) -> tuple[i
     return first, max(first, min(out, -((offset - size) // stride)))
 
 
-def _split_dimension(out: int, taps: int, stride: int, dilation: int, start: int) -> list[_Dimension]:
+def _split_dimension(out: int, taps: int, stride: int, dilation: int, start: int) -> list[Dimension]:
     """The phases of a transposed convolution in one dimension; the filter is reversed."""
-    phases: list[_Dimension] = []
+    phases: list[Dimension] = []
     common = gcd(stride, dilation)
     for remainder in range(stride):
         first = (remainder - start) % stride

@@ -16,11 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping, Sequence
 
     from dmlpy.description.tensors import TensorDesc
+    from dmlpy.devices.cpu.convolution.layout import Dimension
     from dmlpy.operators.quantized.products import QuantizedConvolvingDesc
-
-_DIVIDED = "input_tensor", "filter_tensor", "output_tensor"
-_Dimension = tuple[int, int, int, slice, int, int, int, int]
-"""What `reaching_parts` has of some positions along an axis."""
 
 
 class _Part(NamedTuple):
@@ -53,9 +50,7 @@ def divided_plan(desc: QuantizedConvolvingDesc) -> DividedConvolutionPlan | None
     return DividedConvolutionPlan([_part_of(desc, output, part_taps) for part_taps in product(*along)])
 
 
-def _part_of(
-    desc: QuantizedConvolvingDesc, output: TensorDesc, dimensions: Sequence[tuple[int, int, int, slice, int, int, int, int]]
-) -> _Part:
+def _part_of(desc: QuantizedConvolvingDesc, output: TensorDesc, dimensions: Sequence[Dimension]) -> _Part:
     """The plan of some positions, given along both axes."""
     first, _, out, taps, window, strides, dilations, starts = zip(*dimensions, strict=True)
     cut = [max(0, -start) for start in starts]
@@ -63,13 +58,12 @@ def _part_of(
     for axis, size in enumerate(desc.input_tensor.sizes[2:]):
         before = max(0, starts[axis])
         needed = (out[axis] - 1) * strides[axis] + (window[axis] - 1) * dilations[axis] + 1 - before
-        inside.append(min(needed, size - cut[axis]))
-        ends.append(needed - inside[axis])
+        inside.append(max(1, min(needed, size - cut[axis])))  # an element also where windows end before the first one
+        ends.append(max(0, needed - inside[axis]))
     begins = {"input_tensor": cut, "filter_tensor": [axis_taps.start or 0 for axis_taps in taps], "output_tensor": first}
     sizes = {"input_tensor": inside, "filter_tensor": window, "output_tensor": out}
     tensors, offsets = {"input_tensor": desc.input_tensor, "filter_tensor": desc.filter_tensor, "output_tensor": output}, {}
-    for place in _DIVIDED:
-        tensor = tensors[place]
+    for place, tensor in tensors.items():
         steps = tensor.element_strides
         begin = sum(at * step for at, step in zip(begins[place], steps[2:], strict=True))
         offsets[place] = begin * tensor.data_type.numpy.itemsize
