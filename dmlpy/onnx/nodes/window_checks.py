@@ -9,7 +9,6 @@ from dmlpy.messages.naming import listed, plural
 from dmlpy.messages.problems import Problem
 from dmlpy.onnx.nodes.ranks import are_known, other_size_problems
 from dmlpy.onnx.nodes.windows import compute_windows, output_padding_problems
-from dmlpy.operators.windows import Window
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -102,17 +101,11 @@ def column_problems(node: Node) -> Iterator[Problem]:
         if min(given, default=0) < 1:
             yield Problem("onnx.invalid", node.input_label(index), listed(given), "sizes of 1 or more")
             return
-    rank = len(image)
-    lists = {"dilations": rank, "strides": rank, "pads": 2 * rank}
-    for name, length in {"block_shape": rank, **lists}.items():
-        given = block if name == "block_shape" else node.attribute(name)
-        if given and len(given) != length:
-            yield Problem("onnx.invalid", name, plural(len(given), "number"), f"{length}, for an image {listed(image)}")
-            return
-    dilations, strides = (node.attribute(name) or [1] * rank for name in ("dilations", "strides"))
-    pads = node.attribute("pads") or [0] * (2 * rank)
-    windows = [Window(size, pads[axis], pads[axis + rank], block[axis], dilations[axis], strides[axis]) for axis, size in enumerate(image)]
-    places = [window.positions for window in windows]
+    if len(block) != len(image):
+        yield Problem("onnx.invalid", "block_shape", plural(len(block), "number"), f"{len(image)}, for an image {listed(image)}")
+        return
+    windows = compute_windows(node, image, block)
+    places = [window.positions for window in windows.axes[windows.added :]]
     sizes = node.sizes(0)
     if min(places) < 1:
         yield Problem("onnx.invalid", node.input_label(2), listed(block), f"blocks that fit into the image {listed(image)} with its pads")
