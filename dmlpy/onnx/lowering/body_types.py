@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from dmlpy.onnx.lowering.scopes import Scope
 
 _ITERATION = Value("iteration_num", TensorProto.INT64, None)
+_CONDITION = Value("cond", TensorProto.BOOL, None)
 _UNBATCHED = 9
 """The opset from which on Scan has no batch, and no lengths of sequences as its first input."""
-_CONDITION = Value("cond", TensorProto.BOOL, None)
 
 
 def body_type_problems(node: Node, around: Scope, opsets: Mapping[str, int]) -> list[Problem]:

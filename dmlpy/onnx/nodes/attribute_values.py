@@ -1,6 +1,7 @@
 """Attributes of few values: words, flags and permutations. They are compared with those that ONNX defines, whatever is known of the inputs.
 
-Every row is of an attribute whose other values ONNX Runtime refuses, mostly when it loads the model. Some it takes empty.
+Every row is of an attribute whose other values ONNX Runtime refuses, mostly when it loads the model, or does not read, as `stash_type`.
+Some it takes empty.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """ONNX's rules for nodes that DirectML's descs do not cover: types, sizes of inputs relative to each other, indices and attributes.
 
-A rule checks only known values. Nodes that are rejected here are rejected by ONNX Runtime, too. Rules that DirectML's operators
-also have are left to the lowering.
+A rule checks only known values. Nodes that are rejected here are rejected by ONNX Runtime, too, but for some that it reads in its own
+way, as flags of other numbers. Rules that DirectML's operators also have are left to the lowering.
 """
 
 from __future__ import annotations
