@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from typing import Any
@@ -181,6 +181,16 @@ def test_scales_of_a_run_may_resize_nothing(sizes: tuple[int, ...]) -> None:
     proto = model([make_node("Resize", ["x", "", "scales"], ["y"])], {"x": sizes, "scales": [4]}, ["y"])
     found = onnx.load(proto).compile("numpy")(x=np.empty(sizes, np.float32), scales=np.array([1, 1, 2, 3], np.float32))
     assert found["y"].shape == (*sizes[:2], 2 * sizes[2], 3 * sizes[3])
+
+
+@pytest.mark.parametrize("sizes", [(0, 1, 2, 2), (1, 0, 2, 2)], ids=str)
+@pytest.mark.parametrize("given", [(), ("shape",)], ids=["from the windows", "of a run"])
+def test_nothing_may_be_unpooled(sizes: tuple[int, ...], given: Sequence[str]) -> None:
+    node = make_node("MaxUnpool", ["x", "indices", *given], ["y"], kernel_shape=[2, 2], strides=[2, 2])
+    types = {"indices": TensorProto.INT64, "shape": TensorProto.INT64}
+    proto = model([node], {"x": sizes, "indices": sizes, **dict.fromkeys(given, (4,))}, ["y"], types=types)
+    read = {"x": np.empty(sizes, np.float32), "indices": np.empty(sizes, np.int64), **dict.fromkeys(given, np.array([*sizes[:2], 4, 4]))}
+    assert onnx.load(proto).compile("numpy")(read)["y"].shape == (*sizes[:2], 4, 4)
 
 
 def test_nothing_may_be_left() -> None:

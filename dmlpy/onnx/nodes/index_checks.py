@@ -47,14 +47,15 @@ def unpooling_problems(node: Node) -> Iterator[Problem]:
         yield from other_size_problems(node, 1, node.sizes(0), "an index for each element")
     if not are_known(node, 0) or node.rank(0) < 3 or (node.has(2) and node.value(2).array is None):
         return
-    if len(unpooled_sizes(node)) != node.rank(0) or min(unpooled_sizes(node)) < 1:
+    sizes = unpooled_sizes(node)
+    if len(sizes) != node.rank(0) or any(size < min(own, 1) for size, own in zip(sizes, node.sizes(0), strict=True)):
         expected = f"{node.rank(0)} sizes of 1 or more, as {listed(node.sizes(0))} has"
-        yield Problem("onnx.invalid", "output_shape", listed(unpooled_sizes(node)), expected)
+        yield Problem("onnx.invalid", "output_shape", listed(sizes), expected)
         return
-    most, indices = prod(unpooled_sizes(node)) - 1, node.value(1).array
+    most, indices = prod(sizes) - 1, node.value(1).array
     if indices is not None and indices.size and not 0 <= indices.min() <= indices.max() <= most:
         wrong = int(indices.min() if indices.min() < 0 else indices.max())
-        yield Problem("onnx.invalid", node.input_label(1), str(wrong), f"0 to {most}: {listed(unpooled_sizes(node))}")
+        yield Problem("onnx.invalid", node.input_label(1), str(wrong), f"0 to {most}: {listed(sizes)}")
 
 
 def tuple_problems(node: Node) -> Iterator[Problem]:

@@ -101,8 +101,8 @@ def whole(node: Node) -> Expression:
 @lowers("MaxUnpool")
 def lower_unpooling(node: Node) -> Expression:
     """MAX_UNPOOLING. The indices count the elements of the result, so that dimensions but the last are one for the operator."""
+    sizes, wanted = node.sizes(0), unpooled_sizes(node)  # first: asks for what only a run has, with which nothing needs no operator
     data, indices = node.x(0), x.cast(node.x(1), output_data_type="UINT32")
-    sizes, wanted = node.sizes(0), unpooled_sizes(node)
     return x.max_unpooling(
         data.reshape(*sizes[:2], prod(sizes[2:-1]), sizes[-1]),
         indices.reshape(*sizes[:2], prod(sizes[2:-1]), sizes[-1]),
