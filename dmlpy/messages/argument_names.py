@@ -43,8 +43,8 @@ class ArgumentNames:
     def refuse_others(self, make: MakeT) -> MakeT:
         """Makes a function, or a constructor, raise DescError for arguments that it does not have; its signature stays."""
         code = unwrap(make).__code__
-        known = tuple(name for name in code.co_varnames[: code.co_argcount + code.co_kwonlyargcount] if name != "self")
-        accepted = frozenset((*known, "self"))
+        names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+        accepted, known = frozenset(names), tuple(name for name in names if name != "self")
         subject = self._prefix + make.__qualname__.removesuffix(".__init__")
 
         @wraps(make)

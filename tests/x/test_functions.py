@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -203,17 +204,18 @@ def test_a_constant_is_the_array_as_it_was() -> None:
     np.testing.assert_array_equal(y.compile("numpy")(a=np.arange(3, dtype=np.float32)).output, np.arange(3))
 
 
-WRONG_NAMES = {
+WRONG_NAMES: dict[str, tuple[Callable[[Any], Any], str, str | None]] = {
     "alphas": (lambda a: x.gemm(a, a, alphas=2), "gemm", "alpha"),
     "TransA": (lambda a: x.gemm(a, a, TransA=True), "gemm", "trans_a"),
     "a_tensor": (lambda a: x.gemm(a_tensor=a, b=a), "gemm", "a"),
     "input_tensors": (lambda a: x.join(input_tensors=[a], axis=0), "join", "inputs"),
     "axis": (lambda a: x.activation_softmax1(a, axis=1), "activation_softmax1", "axes"),
+    "self": (lambda a: x.activation_relu(a, **{"self": 1}), "activation_relu", None),
     "padding": (lambda a: x.convolution(a, a, padding=[1]), "convolution", "start_padding and end_padding"),
     "dtype": (lambda a: x.input("b", [2], dtype="FLOAT16"), "input", "data_type"),
     "devise": (lambda a: x.compile(a, devise="numpy"), "compile", "device"),
 }
-"""Arguments that functions do not have, with the function and the remedy."""
+"""Arguments that functions do not have, with the function and the argument that is meant."""
 
 
 @pytest.mark.parametrize("name", WRONG_NAMES)
@@ -222,5 +224,6 @@ def test_an_argument_that_a_function_lacks_is_answered_with_the_one_that_is_mean
     with pytest.raises(dml.DescError) as caught:
         call(x.input("a", [2, 2]))
     (problem,) = caught.value.problems
-    assert (problem.code, problem.path, problem.remedy) == ("field.unknown", name, f"did you mean {meant}?")
+    remedy = meant and f"did you mean {meant}?"
+    assert (problem.code, problem.path, problem.remedy) == ("field.unknown", name, remedy)
     assert re.match(rf"{function} at .*test_functions\.py:\d+: 1 problem", str(caught.value))
