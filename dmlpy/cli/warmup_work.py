@@ -270,14 +270,16 @@ def _quantized_layers(kind: str) -> Iterator[tuple[str, OperatorDesc]]:
     yield f"element-wise operators, {kind}", LookupTableDesc(**table, row_tensor=of_channels, nodes=_product_nodes(image, of_channels))
 
 
-def _product_nodes(image: TensorDesc, factor: TensorDesc | None = None) -> tuple[GroupedOperator, ...]:
-    """The nodes of a table of squares, or of products by other bytes, which choose its rows."""
-    number, first = _tensor("FLOAT32", *image.sizes), 1 if factor is None else 2
-    widened = [CastDesc(input_tensor=each, output_tensor=number) for each in (image, factor) if each is not None]
-    nodes = [GroupedOperator(desc, (("input_tensor", at),)) for at, desc in enumerate(widened)]
+def _product_nodes(*images: TensorDesc) -> tuple[GroupedOperator, ...]:
+    """The nodes of a table of squares, or of products by other bytes, which choose its rows. Values are counted from the inputs on."""
+    number, first = _tensor("FLOAT32", *images[0].sizes), len(images)
+    nodes = [
+        GroupedOperator(CastDesc(input_tensor=image, output_tensor=number), (("input_tensor", at),)) for at, image in enumerate(images)
+    ]
+    last = first + len(nodes) - 1
     product = ElementWiseMultiplyDesc(a_tensor=number, b_tensor=number).with_outputs()
-    nodes.append(GroupedOperator(product, (("a_tensor", first), ("b_tensor", 2 * first - 1))))
-    nodes.append(GroupedOperator(CastDesc(input_tensor=number, output_tensor=image), (("input_tensor", 2 * first),)))
+    nodes.append(GroupedOperator(product, (("a_tensor", first), ("b_tensor", last))))
+    nodes.append(GroupedOperator(CastDesc(input_tensor=number, output_tensor=images[0]), (("input_tensor", last + 1),)))
     return tuple(nodes)
 
 
