@@ -456,7 +456,8 @@ def test_gather_reads_indices_as_bytes() -> None:
 def test_none_and_empty_arrays_stand_for_empty_lists_and_expressions_of_x_for_pydirectmls() -> None:
     given = dmlpy.x.input("a", [1, 2, 3, 3])
     a, w = image(session := Session(), 1, 2, 3, 3), session.input(random(4, 2, 3, 3))
-    for empty in (None, [], np.array([], int)):
+    none: tuple[Any, ...] = (None, [], np.array([], int))
+    for empty in none:
         assert dml.mean_variance_normalization(given, axes=empty).sizes == given.sizes
         assert dml.reinterpret(given, dml.FLOAT32, [18], empty).sizes == (18,)
         assert dml.convolution(a, w, output_sizes=empty).sizes == dml.convolution(a, w).sizes
