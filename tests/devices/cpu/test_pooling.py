@@ -8,14 +8,16 @@ import numpy as np
 import pytest
 
 import dmlpy as dml
+from dmlpy.description.tensors import packed_strides
 from tests.support.operators.layout_runs import Array, by_definition, layouts, packed, run, run_in_layouts, tensor
 from tests.support.tolerance import assert_close
 
 pytest.importorskip("llvmlite")
 
 from dmlpy.devices.cpu.plans import compiled_plan
-from dmlpy.devices.cpu.pooling import byte_maximum_plan
+from dmlpy.devices.cpu.pooling import average_gradient_plan, byte_maximum_plan
 from dmlpy.devices.cpu.pooling import plan as pooling_plan
+from dmlpy.devices.cpu.pooling.average_gradient_plan import AverageGradientPlan
 from dmlpy.devices.cpu.pooling.byte_maximum_plan import ByteMaximumPlan
 from dmlpy.devices.cpu.pooling.depth_plan import DepthPoolingPlan
 from dmlpy.devices.cpu.pooling.plan import IndexedPoolingPlan, PoolingPlan
@@ -146,9 +148,10 @@ def test_sums_of_many_elements(step: int, out: int, size: tuple[int, int]) -> No
 
 def _last(sizes: tuple[int, ...]) -> tuple[int, ...]:
     """Strides of channels last, with a gap behind each row."""
-    _, channels, height, width = sizes
+    _, channels, *outer, width = sizes
     row = width * channels + 1
-    return height * row, 1, row, channels
+    image, *along = (row * step for step in (*packed_strides(outer), 1))
+    return outer[0] * image, 1, image, *along[:-1], channels
 
 
 def test_parts_of_larger_tensors() -> None:
@@ -257,6 +260,57 @@ def test_indices_and_gradients(name: str, data_type: str, monkeypatch: pytest.Mo
                 np.testing.assert_array_equal(found[place], array)
 
 
+# sizes, window, strides, start padding, end padding, dilations, the output's sizes if they are rounded up
+DEPTHS: dict[str, tuple[Any, ...]] = {
+    "odd": ((2, 3, 7, 9, 21), (3, 2, 3), (2, 1, 2), (1, 0, 1), (0, 1, 1), None, None),
+    "dilated": ((1, 2, 9, 8, 11), (2, 3, 2), (1, 2, 1), (1, 2, 1), (1, 2, 0), (3, 2, 4), None),
+    "planes alone": ((2, 2, 3, 6, 10), (1, 3, 3), (1, 2, 1), (0, 1, 1), (0, 1, 1), (2, 1, 1), None),
+    "depth alone": ((2, 2, 6, 5, 7), (3, 1, 1), (2, 1, 1), (1, 0, 0), (1, 0, 0), None, None),
+    "elements": ((2, 2, 3, 2, 5), (1, 1, 1), (1, 1, 1), (0, 0, 0), (0, 0, 0), None, None),
+    "one window": ((2, 3, 3, 5, 7), (3, 5, 7), (1, 1, 1), (0, 0, 0), (0, 0, 0), None, None),
+    "one window of each slice": ((2, 3, 5, 5, 7), (2, 5, 7), (1, 1, 1), (0, 0, 0), (0, 0, 0), None, None),
+    "whole slices, windows of columns": ((2, 3, 3, 5, 7), (3, 5, 2), (1, 1, 1), (0, 0, 1), (0, 0, 1), None, None),
+    "windows cut off": ((1, 2, 5, 8, 8), (2, 3, 3), (2, 2, 3), (0, 0, 0), (0, 0, 0), None, (3, 4, 3)),
+}
+
+
+AVERAGE_GRADIENTS: dict[str, tuple[Any, ...]] = {
+    **{name: case for name, case in CASES.items() if not isinstance(case[5], tuple)},
+    **{f"{name}, of slices": case for name, case in DEPTHS.items() if case[5] is None},
+    "a wide row": ((1, 2, 1, 400), (1, 300), (1, 90), (0, 20), (0, 30), None),
+    "channels of blocks": ((2, 128, 5, 6), (3, 2), (2, 1), (1, 0), (1, 1), None),
+    "windows in the padding alone": ((1, 2, 2, 40), (1, 1), (2, 2), (1, 2), (1, 1), None),
+}
+
+
+@pytest.mark.parametrize("data_type", ["FLOAT32", "FLOAT16"])
+@pytest.mark.parametrize("name", AVERAGE_GRADIENTS)
+def test_gradients_of_averages(name: str, data_type: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In every layout, also with channels last, on two threads; of infinities and NaN."""
+    monkeypatch.setattr(average_gradient_plan, "available_threads", lambda: 2)
+    monkeypatch.setattr(average_gradient_plan, "_WORK_OF_A_THREAD", 1)
+    sizes, window, strides, starts, ends = AVERAGE_GRADIENTS[name][:5]
+    own: dict[str, Any] = {"window_size": window, "strides": strides, "start_padding": starts, "end_padding": ends}
+    rounded_up = {"windows cut off": (1, 2, 5, 14), "windows cut off, of slices": (1, 2, 3, 4, 3)}.get(name)
+    for include in (False, True):
+        x = packed(data_type.lower(), *sizes)
+        forward: Any = dml.AveragePoolingDesc(
+            input_tensor=x, output_tensor=packed(data_type.lower(), *rounded_up) if rounded_up else None, include_padding=include, **own
+        )
+        pooled = forward.output_tensor or forward.with_outputs().output_tensor
+        desc = dml.AveragePoolingGradDesc(input_gradient_tensor=pooled, output_gradient_tensor=x, include_padding=include, **own)
+        incoming = np.random.default_rng(12).normal(size=pooled.sizes).astype(data_type.lower())
+        incoming.reshape(-1)[::5], incoming.reshape(-1)[-1] = 0, np.nan
+        incoming[0, 0].reshape(-1)[0] = np.inf
+        given = {"input_gradient_tensor": incoming}
+        (expected,) = by_definition(desc, given).values()
+        last = desc.replace(**{place: own.replace(strides=_last(own.sizes)) for place, own in desc.tensors().items()})
+        for laid_out in (*layouts(desc), last):
+            assert isinstance(compiled_plan(laid_out), AverageGradientPlan)
+            (found,) = run(laid_out, given, "cpu").values()
+            assert_close(found, expected, found.dtype, terms=300)
+
+
 def test_windows_in_the_padding_alone() -> None:
     """The least value and index 0; their gradients are dropped."""
     x = np.arange(4, dtype=np.float32).reshape(1, 1, 2, 2) - 9
@@ -273,20 +327,6 @@ def test_windows_in_the_padding_alone() -> None:
     given = {"input_tensor": x, "input_gradient_tensor": np.ones(desc.output_tensor.sizes, np.float32)}
     (spread,) = run(gradient, given, "cpu").values()
     np.testing.assert_array_equal(spread, next(iter(run(gradient, given, "numpy").values())))
-
-
-# sizes, window, strides, start padding, end padding, dilations, the output's sizes if they are rounded up
-DEPTHS: dict[str, tuple[Any, ...]] = {
-    "odd": ((2, 3, 7, 9, 21), (3, 2, 3), (2, 1, 2), (1, 0, 1), (0, 1, 1), None, None),
-    "dilated": ((1, 2, 9, 8, 11), (2, 3, 2), (1, 2, 1), (1, 2, 1), (1, 2, 0), (3, 2, 4), None),
-    "planes alone": ((2, 2, 3, 6, 10), (1, 3, 3), (1, 2, 1), (0, 1, 1), (0, 1, 1), (2, 1, 1), None),
-    "depth alone": ((2, 2, 6, 5, 7), (3, 1, 1), (2, 1, 1), (1, 0, 0), (1, 0, 0), None, None),
-    "elements": ((2, 2, 3, 2, 5), (1, 1, 1), (1, 1, 1), (0, 0, 0), (0, 0, 0), None, None),
-    "one window": ((2, 3, 3, 5, 7), (3, 5, 7), (1, 1, 1), (0, 0, 0), (0, 0, 0), None, None),
-    "one window of each slice": ((2, 3, 5, 5, 7), (2, 5, 7), (1, 1, 1), (0, 0, 0), (0, 0, 0), None, None),
-    "whole slices, windows of columns": ((2, 3, 3, 5, 7), (3, 5, 2), (1, 1, 1), (0, 0, 1), (0, 0, 1), None, None),
-    "windows cut off": ((1, 2, 5, 8, 8), (2, 3, 3), (2, 2, 3), (0, 0, 0), (0, 0, 0), None, (3, 4, 3)),
-}
 
 
 def _of_depth(kind: Any, name: str, data_type: str, **members: Any) -> Any:

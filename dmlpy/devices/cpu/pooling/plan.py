@@ -94,28 +94,29 @@ class PoolingParameters(UnitParameters):
     padding: Float32 = field("the value outside of the input")
 
 
-def window_counts(desc: Any, isa: Isa) -> tuple[FixedArray, FixedArray]:
-    """The number of elements that count in each row and column of windows, float32; ones fill the last vector of columns."""
+def counts_along(desc: Any, axis: int, lanes: int = 1) -> FixedArray:
+    """The number of elements that count along an axis in each position of its windows, float32; ones fill the last vector.
+
+    Args:
+        desc: a checked desc of averages, or their gradient.
+        axis: the axis, counted from the last one.
+        lanes: the lanes of a vector.
+    """
 
     def counts(numbers: Array) -> Array:
         window = Along.of(*numbers.tolist())
         taps: Array = (window.padded if desc.include_padding else window.inside).sum(axis=0).astype(np.float32)
-        return taps
+        return np.pad(taps, (0, -len(taps) % lanes), constant_values=1.0)
 
-    def vectors(numbers: Array) -> Array:
-        taps = counts(numbers)
-        return np.pad(taps, (0, -len(taps) % isa.lanes), constant_values=1.0)
+    tensors, dilations = desc.tensors(), getattr(desc, "dilations", (1,) * len(desc.window_size))
+    slid, positioned = tensors[desc.slid_over].sizes, tensors[desc.positioned].sizes
+    values = desc.window_size, positioned, desc.strides, dilations, desc.start_padding, slid, desc.end_padding
+    return FixedArray(SizedArray.mapped_from([value[axis] for value in values], counts, (-(-positioned[axis] // lanes) * lanes,)))
 
-    dilations: Sequence[int] = getattr(desc, "dilations", (1, 1))
-    sizes = desc.window_size, desc.output_tensor.sizes, desc.strides, dilations, desc.start_padding, desc.input_tensor.sizes
-    rows, columns = ([values[axis] for values in (*sizes, desc.end_padding)] for axis in (-2, -1))
-    lengths = rows[1], -(-columns[1] // isa.lanes) * isa.lanes
-    made = (
-        SizedArray.mapped_from(numbers, count, (length,))
-        for numbers, count, length in zip((rows, columns), (counts, vectors), lengths, strict=True)
-    )
-    of_rows, of_columns = map(FixedArray, made)
-    return of_rows, of_columns
+
+def window_counts(desc: Any, isa: Isa) -> tuple[FixedArray, FixedArray]:
+    """The number of elements that count in each row and column of windows, as `counts_along` gives them; columns in vectors."""
+    return counts_along(desc, -2), counts_along(desc, -1, isa.lanes)
 
 
 POOLING = Kernel("dmlpy.devices.cpu.pooling.kernels:build_pooling", 5)
@@ -382,7 +383,7 @@ class IndexedPoolingParameters(SliceWindowParameters):
 
 def slice_windows(desc: Any, pooled: Sequence[int]) -> dict[str, Any]:
     """The values of `SliceWindowParameters` for a checked desc with windows, and the sizes of its tensor of all positions."""
-    (_, channels, *spatial), (_, _, *out) = desc.input_tensor.sizes, pooled
+    (_, channels, *spatial), (_, _, *out) = desc.tensors()[desc.slid_over].sizes, pooled
     count = len(spatial)
     dilations = getattr(desc, "dilations", (1,) * count)
     axes = {"window": desc.window_size, "stride": desc.strides, "dilation": dilations, "pad": desc.start_padding}

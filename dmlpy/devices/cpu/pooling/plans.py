@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from dmlpy.description.enums import DataType
 from dmlpy.devices.cpu.plans import on_copies, plan
@@ -11,14 +11,18 @@ from dmlpy.operators.pooling.lp import LPPooling1Desc, LPPoolingDesc, NormPoolin
 
 if TYPE_CHECKING:
     from dmlpy.devices.cpu.indexing.plan import IndexingPlan
+    from dmlpy.devices.cpu.pooling.average_gradient_plan import AverageGradientPlan
     from dmlpy.devices.cpu.pooling.plan import IndexedPoolingPlan, PoolingPlan
     from dmlpy.devices.cpu.pooling.region_gradient_plan import RegionGradientPlan
     from dmlpy.devices.cpu.pooling.region_plan import RegionsPlan
     from dmlpy.devices.cpu.quantized.float_plan import ByteFloatsPlan
     from dmlpy.devices.plan import Plan
+    from dmlpy.operators.pooling.average import AveragePoolingGradDesc
     from dmlpy.operators.pooling.maximum import IndexedPoolingDesc, MaxPoolingGradDesc, MaxUnpoolingDesc
     from dmlpy.operators.pooling.roi import ForwardRegionsDesc, ROIAlignGradDesc, ROIPoolingDesc
-    from dmlpy.operators.pooling.windows import ForwardPoolingDesc
+    from dmlpy.operators.pooling.windows import ForwardPoolingDesc, PoolingDesc
+
+D = TypeVar("D", bound="PoolingDesc")
 
 _MAXIMUM, _REGIONS = "dmlpy.operators.pooling.maximum:Max", "dmlpy.operators.pooling.roi:ROI"
 
@@ -29,6 +33,8 @@ _MAX_SPARSITY = 16
 _TOO_SPARSE = "the windows span far more of the input than they read"
 _FEWEST_CHANNELS = 2
 """The fewest contiguous channels whose vectors are pooled faster than copies with contiguous columns."""
+_CHANNELS_OF_A_BLOCK = 64
+"""Contiguous channels that are spread at once in the gradient of averages, if an image has a multiple of them."""
 _PLANES_DIMENSIONS = 4
 """Dimensions of the tensors of a pooling over two."""
 
@@ -67,10 +73,14 @@ def pooling_plan(desc: ForwardPoolingDesc) -> Plan | str:
     return pooling if pooling.is_dense(_MAX_SPARSITY) else _TOO_SPARSE
 
 
-def _of_channels_innermost(desc: ForwardPoolingDesc) -> ForwardPoolingDesc | None:
+def _of_channels_innermost(desc: D, block: int | None = None) -> D | None:
     """A desc of five dimensions, the last of which are the channels, if these are contiguous; else None.
 
     The kernels of planes then pool columns with the channels of each, and rows of these, by whole vectors.
+
+    Args:
+        desc: a checked desc of four dimensions.
+        block: the channels of a plane, of which each image has several; None for all.
     """
     from dmlpy.description.tensors import TensorDesc
 
@@ -80,7 +90,8 @@ def _of_channels_innermost(desc: ForwardPoolingDesc) -> ForwardPoolingDesc | Non
     members: dict[str, Any] = {}
     for place, tensor in tensors.items():
         (batch, channels, *spatial), (image, channel, *steps) = tensor.sizes, tensor.element_strides
-        sizes, strides = (batch, 1, *spatial, channels), (image, 0, *steps, channel)
+        own = block or channels
+        sizes, strides = (batch, channels // own, *spatial, own), (image, own, *steps, channel)
         members[place] = TensorDesc(data_type=tensor.data_type, sizes=sizes, strides=strides)
     alone = {"window_size": 1, "strides": 1, "start_padding": 0, "end_padding": 0, "dilations": 1}
     members |= {name: (*getattr(desc, name), value) for name, value in alone.items() if hasattr(desc, name)}
@@ -100,6 +111,21 @@ def _depth_plan(desc: ForwardPoolingDesc) -> Plan | str:
         return Float32CopyPlan(desc)  # between planes and depth nothing is rounded
     plan = DepthPoolingPlan(desc)
     return plan if plan.is_dense(_MAX_SPARSITY) else _TOO_SPARSE
+
+
+@plan("dmlpy.operators.pooling.average:AveragePoolingGradDesc")
+def average_gradient_plan(desc: AveragePoolingGradDesc) -> AverageGradientPlan | str:
+    """Channels that are contiguous are spread side by side, in blocks of which several fit in a cache."""
+    from dmlpy.devices.cpu.isa import have_one_storage
+    from dmlpy.devices.cpu.pooling.average_gradient_plan import AverageGradientPlan
+
+    if not have_one_storage({tensor.data_type for tensor in desc.tensors().values()}):
+        return "compiled gradients of averages have tensors of one type of floats"
+    channels = desc.input_gradient_tensor.sizes[1]
+    if desc.input_gradient_tensor.dimension_count == _PLANES_DIMENSIONS:
+        block = _CHANNELS_OF_A_BLOCK if channels % _CHANNELS_OF_A_BLOCK == 0 else channels
+        desc = _of_channels_innermost(desc, block) or desc
+    return AverageGradientPlan(desc)
 
 
 @plan(f"{_MAXIMUM}PoolingGradDesc")
