@@ -158,7 +158,11 @@ class Record(_Part):
         return self.device["name"] if self.device.get("kind") == "cuda" else self.host.processor
 
     def save(self, path: Path) -> None:
-        """Writes the file, one line per run and without missing values; replaces an existing one atomically."""
+        """Writes the file, one line per run and without missing values; replaces an existing one atomically.
+
+        Raises:
+            DmlError: the file cannot be written.
+        """
         try:
             # Serialized first, so that NaN becomes null.
             unsaid = None if self.instruction_sets else {"instruction_sets"}

@@ -488,7 +488,7 @@ class Struct(BaseModel, metaclass=StructType):
         return value
 
     def replace(self, **members: Any) -> Self:
-        """Returns a copy with some members changed, or the struct itself if none is; both spellings are accepted."""
+        """Returns a copy with members changed, in either spelling, or the struct itself if none is; raises `DescError` for wrong ones."""
         current, tests = self.__dict__, self._plain_tests()
         if all(name in tests and _is_same(value, current[name]) for name, value in members.items()):
             return self

@@ -106,6 +106,9 @@ class GraphBuilder:
             name: the node's name.
             array: its bytes are copied. Without `tensor`, bool becomes UINT8, and `int4` and `uint4` of `ml_dtypes` are packed.
             tensor: describes the bytes if the array's type and sizes do not.
+
+        Raises:
+            DescError: it is no array, DirectML has no type of its elements, or `tensor` is no desc.
         """
         if not callable(_attribute(array, "tobytes")):
             path = name if isinstance(name, str) else "array"

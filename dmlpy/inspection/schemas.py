@@ -46,6 +46,9 @@ def write(folder: Path, *, bundle: bool = False) -> list[Path]:
 
     Returns:
         The files, in alphabetic order.
+
+    Raises:
+        DmlError: the files cannot be written.
     """
     files = _files(bundle)
     try:

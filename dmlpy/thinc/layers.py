@@ -93,7 +93,7 @@ def RNN(
     init_W: Initializer | None = None,
     init_b: Initializer | None = None,
 ) -> Model[SequenceT, SequenceT]:
-    """Creates simple recurrent layers with the activation `tanh` or `relu`; the other arguments are those of `LSTM`."""
+    """Creates simple recurrent layers with the activation `tanh` or `relu`; the other arguments, and the errors, are those of `LSTM`."""
     model: Model[SequenceT, SequenceT] = _model("RNN", nO, nI, bi, depth, dropout, init_W, init_b)
     if not is_among(activation, ACTIVATIONS):
         expected = " or ".join(map(repr, ACTIVATIONS))

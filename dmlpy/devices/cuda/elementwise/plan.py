@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from dmlpy.devices.cuda.common.element_engine import ElementsPlan, Elementwise, View
 from dmlpy.devices.cuda.elementwise.functors import functor_of, takes_raw_bits
-from dmlpy.devices.cuda.plans import Target
 
 if TYPE_CHECKING:
     from dmlpy.description.descs import OperatorDesc
