@@ -31,7 +31,7 @@ def _rounded(value: Any) -> Any:
         return value if rounded == value or value != value else rounded
     if isinstance(value, tuple):
         items = tuple(_rounded(item) for item in value)
-        return value if all(own is given for own, given in zip(items, value, strict=True)) else items
+        return value if all(one is given for one, given in zip(items, value, strict=True)) else items
     return stored(value) if isinstance(value, Struct) else value
 
 

@@ -45,8 +45,8 @@ class TensorCopiesPlan(Plan):
         self._inner, tensors = inner, desc.tensors()
         self.constants, self.persistent_size = inner.constants, inner.persistent_size
         outputs = {slot.place for slot in desc.output_slots()}
-        self._inputs = {place: copy(tensors[place], own) for place, own in copied.items() if place not in outputs}
-        self._outputs = {place: (write or copy)(own, tensors[place]) for place, own in copied.items() if place in outputs}
+        self._inputs = {place: copy(tensors[place], described) for place, described in copied.items() if place not in outputs}
+        self._outputs = {place: (write or copy)(described, tensors[place]) for place, described in copied.items() if place in outputs}
         order = sorted(copied, key=lambda place: place in self.constants)  # the constants are not there in prepared launches
         sizes = [(place, (copied[place].span,), copied[place].data_type.numpy) for place in order]
         prepared = Layout([each for each in sizes if each[0] not in self.constants], ALIGNMENT)
@@ -60,8 +60,8 @@ class TensorCopiesPlan(Plan):
             plan.load()
 
     def pack(self, constants: Pointers, persistent: int) -> Launch:
-        own = {place: self._own.arrays[place] for place in self.constants if place in self._inputs}
-        memory = {place: np.empty(sizes, dtype) for place, (_, sizes, dtype) in own.items()}
+        shapes = {place: self._own.arrays[place] for place in self.constants if place in self._inputs}
+        memory = {place: np.empty(sizes, dtype) for place, (_, sizes, dtype) in shapes.items()}
         work = [self._copy_input(place, constants[place], array.ctypes.data) for place, array in memory.items()]
         copied = {place: array.ctypes.data for place, array in memory.items()}
         packed = in_order([*work, self._inner.pack({**constants, **copied}, persistent)])
@@ -73,13 +73,13 @@ class TensorCopiesPlan(Plan):
         return launch
 
     def bind(self, tensors: Pointers, temporary: int, persistent: int | None) -> Launch:
-        own = self._own.pointers(temporary)
+        copies = self._own.pointers(temporary)
         if persistent is not None:
-            own = {place: address for place, address in own.items() if place not in self.constants}
+            copies = {place: address for place, address in copies.items() if place not in self.constants}
         scratch = temporary + (self._own.size if persistent is None else self._prepared_own_size)
-        work = [self._copy_input(place, tensors[place], address) for place, address in own.items() if place in self._inputs]
-        work.append(self._inner.bind({**tensors, **own}, scratch, persistent))
-        work += [plan.bind({"source": own[place], "target": tensors[place]}, scratch, None) for place, plan in self._outputs.items()]
+        work = [self._copy_input(place, tensors[place], address) for place, address in copies.items() if place in self._inputs]
+        work.append(self._inner.bind({**tensors, **copies}, scratch, persistent))
+        work += [plan.bind({"source": copies[place], "target": tensors[place]}, scratch, None) for place, plan in self._outputs.items()]
         return in_order(work)
 
     def _copy_input(self, place: str, source: int, target: int) -> Launch:
@@ -134,11 +134,11 @@ def layout_copies_plan(
     tried = set[tuple[str, ...]]()
     for layout in _layouts(() if innermost is None else innermost(desc)):
         other = {place: layout(tensor) for place, tensor in tensors.items() if not places or place in places}
-        differing = {place: own for place, own in other.items() if not same_layout(tensors[place], own.element_strides)}
-        if not reads_all and any(own.element_count > _MOST_OF_OUTPUTS * count for own in differing.values()):
+        differing = {place: copy for place, copy in other.items() if not same_layout(tensors[place], copy.element_strides)}
+        if not reads_all and any(copy.element_count > _MOST_OF_OUTPUTS * count for copy in differing.values()):
             return None
-        for copied in ({place: own for place, own in differing.items() if place not in outputs}, differing):
-            key = tuple(f"{place} {own.element_strides}" for place, own in copied.items())
+        for copied in ({place: copy for place, copy in differing.items() if place not in outputs}, differing):
+            key = tuple(f"{place} {copy.element_strides}" for place, copy in copied.items())
             if not copied or key in tried:
                 continue
             tried.add(key)

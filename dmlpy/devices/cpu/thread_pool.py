@@ -200,8 +200,8 @@ class Threads(NamedTuple):
         return tiles_for(self.most, per_thread)
 
     def __str__(self) -> str:
-        found = plural(self.woken, "thread")
-        return found if self.most == self.woken else f"{found}, {self.most} within a graph"
+        threads = plural(self.woken, "thread")
+        return threads if self.most == self.woken else f"{threads}, {self.most} within a graph"
 
 
 def _threads_for(available: int, shares: int) -> int:

@@ -139,9 +139,9 @@ def replace_fused(ir: GraphIR, fusions: Sequence[Fusion]) -> GraphIR:
     results: dict[Source, Source] = {(fusion.index, 0): fusion.source for fusion in fusions}
     operators = {node: whole.get(node, desc) for node, desc in ir.operators.items() if node not in left_out}
     reads = {use: results.get(value, value) for use, value in ir.reads.items() if use[0] not in left_out}
-    for own in fusions:
-        others = {place: ir.reads[own.index, before] for before, place in own.places.items()}
-        reads |= {(own.writer, place): results.get(value, value) for place, value in others.items()}
+    for each in fusions:
+        others = {place: ir.reads[each.index, before] for before, place in each.places.items()}
+        reads |= {(each.writer, place): results.get(value, value) for place, value in others.items()}
     outputs = {name: results.get(value, value) for name, value in ir.outputs.items()}
     # Callers bind the activation's result, though the writer may have more leading dimensions.
     declared = {name: gone[value[0]].output for name, value in ir.outputs.items() if value[0] in gone} | dict(ir.declared)

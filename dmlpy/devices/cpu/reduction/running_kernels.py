@@ -111,8 +111,8 @@ def _running(kind: Any, multiplies: bool, lanes: int) -> Any:
             value = builder.load(builder.inttoptr(source, vector.as_pointer()), align=width)
             join = builder.fadd if kind == FLOAT else builder.mul if multiplies else builder.add
             following = join(total, value)
-            found = builder.select(excludes, total, following)
-            builder.store(found, builder.inttoptr(target, vector.as_pointer()), align=width)
+            result = builder.select(excludes, total, following)
+            builder.store(result, builder.inttoptr(target, vector.as_pointer()), align=width)
             left = builder.sub(left, ADDRESS(1))
             another = [builder.add(source, x_step), builder.add(target, y_step), left, following]
             loop.repeat_while(builder.icmp_signed(">", left, ADDRESS(0)), another)

@@ -219,17 +219,17 @@ def _softmax_row(stored: Storage, isa: Isa) -> Any:
         of_total = all_of(np.float32(math.log(total) if p.log != 0 else 1.0 / total))
         whole = size // lanes * lanes
         for outer in range(p.outer_size):
-            row, to, own = x + outer * p.x_outer, y + outer * p.y_outer, powers + outer * pitch
+            row, to, row_powers = x + outer * p.x_outer, y + outer * p.y_outer, powers + outer * pitch
             if p.log == 0:
                 for at in range(0, whole, lanes):
-                    write(to + at * element, multiply(read_power(own + at * FLOAT_BYTES, lanes), of_total), lanes)
+                    write(to + at * element, multiply(read_power(row_powers + at * FLOAT_BYTES, lanes), of_total), lanes)
             else:
                 for at in range(0, whole, lanes):
                     write(to + at * element, subtract(subtract(read(row + at * element, lanes), limit), of_total), lanes)
             if whole < size:
                 position, rest = whole * element, size - whole
                 if p.log == 0:
-                    write(to + position, multiply(read_power(own + whole * FLOAT_BYTES, rest), of_total), rest)
+                    write(to + position, multiply(read_power(row_powers + whole * FLOAT_BYTES, rest), of_total), rest)
                 else:
                     write(to + position, subtract(subtract(read(row + position, rest), limit), of_total), rest)
 
@@ -419,10 +419,10 @@ def _sum(magnitudes: bool, stored: Storage, isa: Isa) -> Any:
                 value = builder.fmul(value, value)
             total, following = builder.fadd(total, value), builder.add(at, ADDRESS(lanes))
             loop.repeat_while(builder.icmp_signed("<", following, count), [following, total])
-            found = builder.extract_element(total, INDEX(0))
+            sum_of_lanes = builder.extract_element(total, INDEX(0))
             for lane in range(1, lanes):
-                found = builder.fadd(found, builder.extract_element(total, INDEX(lane)))
-            return found
+                sum_of_lanes = builder.fadd(sum_of_lanes, builder.extract_element(total, INDEX(lane)))
+            return sum_of_lanes
 
         return types.float64(types.int64, types.int64), generate
 

@@ -47,15 +47,15 @@ def _extreme_of_vectors(dtype: np.dtype[Any], ascending: bool, lanes: int, *, is
             address, count = arguments
             first = keys_at(builder, address, dtype, lanes, ascending)
             loop = Loop(builder, [address, count, first])
-            place, left, found = loop.values
+            place, left, extremes = loop.values
             keys = keys_at(builder, place, dtype, lanes, ascending)
-            found = builder.select(builder.icmp_signed("<" if is_least else ">", keys, found), keys, found)
+            extremes = builder.select(builder.icmp_signed("<" if is_least else ">", keys, extremes), keys, extremes)
             left = builder.sub(left, ADDRESS(1))
             step = ADDRESS(lanes * dtype.itemsize)
-            loop.repeat_while(builder.icmp_signed(">", left, ADDRESS(0)), [builder.add(place, step), left, found])
-            kind = found.type.element
+            loop.repeat_while(builder.icmp_signed(">", left, ADDRESS(0)), [builder.add(place, step), left, extremes])
+            kind = extremes.type.element
             name = f"llvm.vector.reduce.{'smin' if is_least else 'smax'}.v{lanes}i{kind.width}"
-            key = builder.call(declared(builder.module, ir.FunctionType(kind, [found.type]), name), [found])
+            key = builder.call(declared(builder.module, ir.FunctionType(kind, [extremes.type]), name), [extremes])
             return key if kind == ADDRESS else builder.sext(key, ADDRESS)
 
         return types.int64(types.int64, types.int64), generate
@@ -89,9 +89,9 @@ def _candidates_finder(order: Order, dtype: np.dtype[Any], ascending: bool, isa:
         high, count = high + 1 if high < largest else high, size
         while count > k + k // _SPARE and low + 1 < high:
             middle = (low >> 1) + (high >> 1) + (low & high & 1)
-            found = count_from(x, size, middle)
-            if found >= k:
-                low, count = middle, found
+            at_least = count_from(x, size, middle)
+            if at_least >= k:
+                low, count = middle, at_least
             else:
                 high = middle
         count = 0
@@ -130,9 +130,9 @@ def _sorter(order: Order, dtype: np.dtype[Any]) -> Any:
             if word_at(counts + rank(x, long_at(entries), shift, flip) * _COUNT_BYTES) != count:
                 before = 0
                 for at in range(RANKS):
-                    own = word_at(counts + at * _COUNT_BYTES)
+                    of_digit = word_at(counts + at * _COUNT_BYTES)
                     set_word(counts + at * _COUNT_BYTES, before)
-                    before += own
+                    before += of_digit
                 for at in range(count):
                     entry = long_at(entries + at * ENTRY_BYTES)
                     place = counts + rank(x, entry, shift, flip) * _COUNT_BYTES
@@ -166,9 +166,9 @@ def build_sorted_top_k(kind: str, ascending: bool, isa: Isa) -> TaskBody:
             row = others + p.size * ENTRY_BYTES
             for at in range(p.size):
                 copy(row + at * width, x + at * p.x_step)
-        found = sort(row, counts, entries, others, find(row, p.size, p.k, entries))
+        ordered = sort(row, counts, entries, others, find(row, p.size, p.k, entries))
         for at in range(p.k):
-            index = index_of(long_at(found + at * ENTRY_BYTES))
+            index = index_of(long_at(ordered + at * ENTRY_BYTES))
             copy(values + at * p.value_step, row + index * width)
             set_index(indices + at * p.index_step, index, p.index_bytes)
 

@@ -206,10 +206,10 @@ def _best_finder(dtype: np.dtype[Any], ascending: bool, isa: Isa) -> tuple[Any, 
         key = key_of(x, width, worst)
         # Behind the worst entry's element an equal one is no better; no key is above the largest.
         is_behind = at > index_of(worst)
-        found = not_below(x + at * width, key + 1 if is_behind and key < largest else key)
-        while found != 0:
-            take(x, width, heap, k, entry_at(x, width, at + first_bit(found)))
-            found &= found - 1
+        candidates = not_below(x + at * width, key + 1 if is_behind and key < largest else key)
+        while candidates != 0:
+            take(x, width, heap, k, entry_at(x, width, at + first_bit(candidates)))
+            candidates &= candidates - 1
 
     @jit
     def find(p: TopKParameters, x: Any, heap: Any) -> None:

@@ -172,12 +172,12 @@ class ResamplingPlan(PlanWithoutConstants):
         return TaskLaunch.of(RESAMPLING(self._storage, self._isa), ResamplingParameters.bound(values), self._shares.threads, self._arrays)
 
 
-def _turns(own: Pass, lanes: int) -> tuple[Array, Array]:
+def _turns(axis_pass: Pass, lanes: int) -> tuple[Array, Array]:
     """The sources and weights of a pass: the first ones of all entries, then the second ones and so on, as NumPy's device sums them."""
-    taps = own.taps.ordered()
-    counts = np.bincount(taps.outputs, minlength=own.size)
+    taps = axis_pass.taps.ordered()
+    counts = np.bincount(taps.outputs, minlength=axis_pass.size)
     turns = np.arange(taps.outputs.size) - np.repeat(np.cumsum(counts) - counts, counts)
-    pitch = ceil(own.size / lanes) * lanes
+    pitch = ceil(axis_pass.size / lanes) * lanes
     sources, weights = np.full((counts.max(), pitch), -1, np.int32), np.zeros((counts.max(), pitch), np.float32)
     sources[turns, taps.outputs], weights[turns, taps.outputs] = taps.inputs, taps.weights
     return sources, weights

@@ -133,14 +133,14 @@ def _places(
 
 
 def _fits(
-    windows: Sequence[Window], strides: Sequence[int], own: Sequence[int], sizes: Sequence[int], others: Sequence[Sequence[int]]
+    windows: Sequence[Window], strides: Sequence[int], steps: Sequence[int], sizes: Sequence[int], others: Sequence[Sequence[int]]
 ) -> bool:
     """Whether 32 bits hold all places, those of padding and of threads' last neighbours too."""
     reach = [
         window.start + window.end + window.size + (window.length + 1) * window.dilation + (window.positions + 1) * window.stride
         for window in windows
     ]
-    inside = sum(stride * (size - 1) for stride, size in zip(own, sizes, strict=True))
+    inside = sum(stride * (size - 1) for stride, size in zip(steps, sizes, strict=True))
     padded = inside + sum(stride * places for stride, places in zip(strides, reach, strict=True))
     positions = [*sizes[:2], *(window.positions + 1 for window in windows[PLANES + 2 - len(sizes) :])]
     written = [sum(stride * size for stride, size in zip(other, positions, strict=True)) for other in others]

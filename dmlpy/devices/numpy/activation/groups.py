@@ -264,14 +264,14 @@ class HardmaxPlan(GroupsPlan):
         return [
             ("values", (size,), COMPUTE),
             ("is_winner", (size,), flag),
-            *((name, (groups,), COMPUTE) for name in ("largest", "found")),
+            *((name, (groups,), COMPUTE) for name in ("largest", "picked")),
             *((name, (groups,), flag) for name in ("is_larger", "is_number")),
             *((name, (groups,), index) for name in ("winner", "first", "place")),
         ]
 
     def _run(self, block: Block, scratch: Arrays) -> None:
-        largest, found, is_larger, is_number, winner, first, place = (
-            scratch[name][: block.count] for name in ("largest", "found", "is_larger", "is_number", "winner", "first", "place")
+        largest, picked, is_larger, is_number, winner, first, place = (
+            scratch[name][: block.count] for name in ("largest", "picked", "is_larger", "is_number", "winner", "first", "place")
         )
         largest.fill(-np.inf)
         winner.fill(0)
@@ -282,14 +282,14 @@ class HardmaxPlan(GroupsPlan):
             np.argmax(values, axis=1, out=first)
             np.multiply(self._numbers[: block.count], entries, place)
             np.add(place, first, place)
-            np.take(values.reshape(-1), place, out=found, mode="clip")
-            np.less_equal(found, largest, is_larger)
+            np.take(values.reshape(-1), place, out=picked, mode="clip")
+            np.less_equal(picked, largest, is_larger)
             np.logical_not(is_larger, is_larger)
             np.equal(largest, largest, is_number)
             np.logical_and(is_larger, is_number, is_larger)
             np.add(first, before, first)
             np.copyto(winner, first, where=is_larger)
-            np.copyto(largest, found, where=is_larger)
+            np.copyto(largest, picked, where=is_larger)
             before += entries
         for part in self._parts():
             target = block.target(part)
