@@ -201,11 +201,11 @@ def test_long_files_are_read_in_time_that_grows_with_their_length() -> None:
     nodes = [{"Type": "ACTIVATION_RELU", "Name": f"n{index}", "Desc": RELU} for index in range(count)]
     edges = [{"GraphInputIndex": "x", "ToNodeIndex": f"n{index}", "ToNodeInputIndex": "InputTensor"} for index in range(count)]
     data = SHORT | {"Nodes": nodes, "InputEdges": edges, "OutputEdges": []}
-    began = time.perf_counter()
+    began = time.process_time()
     assert Graph.from_dict(data).input_edges[-1].to_node_index == count - 1
     told = problems_of(data | {"InputEdges": [edge | {"ToNodeIndex": f"m{index}"} for index, edge in enumerate(edges)]})
     assert len(told) == 100
-    assert time.perf_counter() - began < 10
+    assert time.process_time() - began < 10
 
 
 def test_the_picture_shows_nodes_sizes_and_slots() -> None:
