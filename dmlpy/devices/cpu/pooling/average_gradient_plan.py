@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dmlpy.description.tensors import packed_strides
 from dmlpy.devices.cpu.isa import FLOAT_BYTES, host_isa, storage_of
 from dmlpy.devices.cpu.jit import Kernel
 from dmlpy.devices.cpu.pooling.plan import SliceWindowParameters, counts_along, slice_windows, steps_of, window_counts
@@ -34,6 +35,7 @@ class AverageGradientParameters(SliceWindowParameters):
     row_counts: Address = field("the divisors of rows of positions, float32")
     column_counts: Address = field("the divisors of columns of positions, float32, a whole number of vectors")
     spreads_windows: Flag = field("whether rows are summed window by window, else tap by tap")
+    has_columns_alone: Flag = field("whether each window has a single column, and each column a window")
     pitch: Count = field("elements of a row of scratch: a whole number of vectors")
     spaced: Bytes = field("from a thread's scratch to its row of shares, `stride_x` apart with zeros between")
     spaced_size: Count = field("elements of that row")
@@ -61,6 +63,7 @@ class AverageGradientPlan(PlanWithoutConstants):
         width, positions, window = values["width"], values["out_width"], values["window_x"]
         # Windows that are wide and have few columns in common are spread in vectors of their columns.
         self._spreads_windows = 2 * (window + lanes) * positions < window * width
+        self._has_columns_alone = (window, values["stride_x"], values["pad_x"], positions) == (1, 1, 0, width)
         self._pitch = -(-width // lanes) * lanes
         reach = max((positions - 1) * values["stride_x"] + 1, width + values["pad_x"])
         self._spaced_size = 0 if self._spreads_windows else -(-(window - 1 + reach) // lanes) * lanes + lanes
@@ -84,6 +87,7 @@ class AverageGradientPlan(PlanWithoutConstants):
             **self._values,
             **dict(zip(("slice_counts", "row_counts", "column_counts"), self._counts, strict=True)),
             "spreads_windows": self._spreads_windows,
+            "has_columns_alone": self._has_columns_alone,
             "pitch": self._pitch,
             "spaced": self._spaced,
             "spaced_size": self._spaced_size,
@@ -94,3 +98,21 @@ class AverageGradientPlan(PlanWithoutConstants):
         for name, place in (("input", "output_gradient_tensor"), ("pooled", "input_gradient_tensor")):
             values |= {name: tensors[place], **steps_of(name, self._tensors[place])}
         return TaskLaunch.of(AVERAGE_GRADIENT(self._storage, host_isa()), AverageGradientParameters.bound(values), self._shares.threads)
+
+
+def of_joined_rows(desc: AveragePoolingGradDesc) -> AveragePoolingGradDesc | None:
+    """A desc of four dimensions whose planes are single rows, if one window has all elements of planes without gaps; else None."""
+    source, target = desc.input_gradient_tensor, desc.output_gradient_tensor
+    outer, spatial, steps = target.sizes[:2], target.sizes[2:], target.element_strides
+    is_whole = source.sizes[2:] == (1,) * len(spatial) and tuple(desc.window_size) == spatial
+    packed = tuple(steps[2:]) == tuple(packed_strides(spatial))
+    if not is_whole or not packed or any(desc.start_padding) or any(desc.end_padding):
+        return None
+    return desc.replace(
+        input_gradient_tensor=source.replace(sizes=(*outer, 1, 1), strides=(*source.element_strides[:2], 0, 0)),
+        output_gradient_tensor=target.replace(sizes=(*outer, 1, prod(spatial)), strides=(*steps[:2], 0, 1)),
+        window_size=(1, prod(spatial)),
+        strides=(1, 1),
+        start_padding=(0, 0),
+        end_padding=(0, 0),
+    )

@@ -117,10 +117,12 @@ def _depth_plan(desc: ForwardPoolingDesc) -> Plan | str:
 def average_gradient_plan(desc: AveragePoolingGradDesc) -> AverageGradientPlan | str:
     """Channels that are contiguous are spread side by side, in blocks of which several fit in a cache."""
     from dmlpy.devices.cpu.isa import have_one_storage
-    from dmlpy.devices.cpu.pooling.average_gradient_plan import AverageGradientPlan
+    from dmlpy.devices.cpu.pooling.average_gradient_plan import AverageGradientPlan, of_joined_rows
 
     if not have_one_storage({tensor.data_type for tensor in desc.tensors().values()}):
         return "compiled gradients of averages have tensors of one type of floats"
+    if (joined := of_joined_rows(desc)) is not None:
+        return AverageGradientPlan(joined)
     channels = desc.input_gradient_tensor.sizes[1]
     if desc.input_gradient_tensor.dimension_count == _PLANES_DIMENSIONS:
         block = _CHANNELS_OF_A_BLOCK if channels % _CHANNELS_OF_A_BLOCK == 0 else channels
