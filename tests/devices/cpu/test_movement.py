@@ -316,6 +316,7 @@ CASTS = [
     ("UINT32", "INT8"),
     ("FLOAT64", "FLOAT32"),
     ("FLOAT16", "FLOAT64"),
+    ("FLOAT64", "FLOAT16"),
 ]
 
 
@@ -337,6 +338,19 @@ def test_casts(source: str, target: str) -> None:
         with np.errstate(over="ignore"):
             expected = run(desc, {"input_tensor": x}, "numpy")["output_tensor"]
         np.testing.assert_array_equal(run(desc, {"input_tensor": x}, "cpu")["output_tensor"], expected)
+
+
+def test_doubles_are_rounded_to_halves_once() -> None:
+    """Next to ties, where a float between the two would be rounded away from the double; also those of subnormal halves."""
+    halves = np.arange(0, 0x7C00, dtype=np.uint16).view(np.float16).astype(np.float64)
+    ties = (halves[1:] + halves[:-1]) / 2
+    x = np.concatenate([ties, *(ties * (1 + sign * 2.0**-exponent) for sign in (-1, 1) for exponent in (11, 24, 26, 30, 52))])
+    x = np.concatenate([x, -x, [5e-324, 2.0**-25, 2.0**-25 * (1 + 2.0**-40), 65519.999999, 65520.0, 1e300, np.inf, np.nan]])
+    desc = dml.CastDesc(input_tensor=tensor("FLOAT64", len(x)), output_tensor=tensor("FLOAT16", len(x)))
+    assert not isinstance(compiled_plan(desc), str)
+    with np.errstate(over="ignore"):
+        expected = x.astype(np.float16)
+    np.testing.assert_array_equal(run(desc, {"input_tensor": x}, "cpu")["output_tensor"].view(np.uint16), expected.view(np.uint16))
 
 
 def test_few_elements_are_cast_by_numpy() -> None:

@@ -426,6 +426,8 @@ def _converted(builder: Any, value: Any, source: np.dtype[Any], target: np.dtype
     floats = ir.VectorType(ir.FloatType(), kind.count)
     if source.kind == "f":
         value = floats_of_halves(builder, value) if source.itemsize == 2 else value
+        if target.kind == "f" and target.itemsize == 2 and source.itemsize > FLOAT_BYTES:
+            return halves_of_floats(builder, _rounded_to_odd(builder, value))
         if target.kind == "f":
             return (builder.fpext if target.itemsize > FLOAT_BYTES else builder.fptrunc)(value, kind)
         return _truncated(builder, value, target, kind)
@@ -437,6 +439,21 @@ def _converted(builder: Any, value: Any, source: np.dtype[Any], target: np.dtype
     if source.itemsize >= target.itemsize:
         return value if source.itemsize == target.itemsize else builder.trunc(value, kind)
     return (builder.sext if source.kind == "i" else builder.zext)(value, kind)
+
+
+def _rounded_to_odd(builder: Any, value: Any) -> Any:
+    """Doubles as floats whose last bit is 1 if they are not exact: what these are rounded to is what the doubles are rounded to."""
+    lanes = value.type.count
+    floats, words, longs = (ir.VectorType(kind, lanes) for kind in (ir.FloatType(), INDEX, ADDRESS))
+
+    def magnitude(of: Any) -> Any:
+        return builder.and_(builder.bitcast(of, longs), ir.Constant(longs, [(1 << 63) - 1] * lanes))
+
+    nearest, one = builder.fptrunc(value, floats), ir.Constant(words, [1] * lanes)
+    again, bits = builder.fpext(nearest, value.type), builder.bitcast(nearest, words)
+    towards_zero = builder.select(builder.icmp_unsigned(">", magnitude(again), magnitude(value)), builder.sub(bits, one), bits)
+    odd = builder.select(builder.fcmp_ordered("!=", again, value), builder.or_(towards_zero, one), bits)
+    return builder.bitcast(odd, floats)
 
 
 def _truncated(builder: Any, value: Any, target: np.dtype[Any], kind: Any) -> Any:

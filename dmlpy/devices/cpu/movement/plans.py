@@ -80,9 +80,8 @@ def _cast_plan(desc: CastDesc) -> CopyPlan | str:
     from dmlpy.devices.cpu.movement.plan import CastPlan
 
     types = {desc.input_tensor.data_type, desc.output_tensor.data_type}
-    rounds_twice = desc.input_tensor.data_type is DataType.FLOAT64 and desc.output_tensor.data_type is DataType.FLOAT16
-    if rounds_twice or DataType.BFLOAT16 in types or any(each.bits == 4 for each in types):
-        return "conversions of FLOAT64 to FLOAT16, of BFLOAT16 and of integers of 4 bits have no compiled form"
+    if DataType.BFLOAT16 in types or any(each.bits == 4 for each in types):
+        return "conversions of BFLOAT16 and of integers of 4 bits have no compiled form"
     if desc.output_tensor.element_count < _FEWEST_CAST:
         return f"fewer than {_FEWEST_CAST} elements are converted sooner than a kernel is compiled"
     (copy,) = identity_copies(desc)
