@@ -24,8 +24,10 @@ from dmlpy.devices.graphs.scheduler import TaskGraph
 from dmlpy.graphs import checking as graph_checking
 from dmlpy.messages.problems import CompileError
 from dmlpy.onnx.lowering.cache import LRUCache
+from dmlpy.onnx.lowering.model_lowering import Lowering
 from dmlpy.onnx.lowering.program_templates import ProgramTemplates
 from dmlpy.onnx.lowering.symbolic_inference import _FORMULAS
+from dmlpy.onnx.runtime.deferred_nodes import DeferredNodes
 from dmlpy.validation import checking
 from dmlpy.validation.checking import LATEST
 from tests.support.onnx.models import model
@@ -314,6 +316,42 @@ def test_plans_of_new_sizes_follow_and_compute_the_same(name: str, monkeypatch: 
         for key, array in right.items():
             np.testing.assert_array_equal(found[key], array, strict=True)
     assert bool(new) == (name in PLANNED_ANEW), new
+
+
+@pytest.mark.parametrize(
+    ("name", "given"),
+    [
+        ("elements that are not zero", lambda a, b: normal(a, b, 6) * (RNG.random((a, b, 6)) > 0.2).astype(np.float32)),
+        ("sizes that follow from elements", lambda a, b: np.minimum(normal(a, b, 6), 2.5) + np.float32(b)),
+        ("random numbers of a computed size", lambda a, b: normal(a, b, 6)),
+    ],
+)
+def test_nodes_that_wait_are_lowered_for_few_sizes(name: str, given: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither they nor the model around them, once templates hold; also for sizes that are elements of what the model computes."""
+    count, lower, of = Counter[str](), DeferredNodes._lower, Lowering._lower_model.__func__
+
+    def waiting(own: Any, inputs: Any) -> Any:
+        count["waiting"] += 1
+        return lower(own, inputs)
+
+    def whole(cls: Any, *arguments: Any) -> Any:
+        count["whole"] += 1
+        return of(cls, *arguments)
+
+    monkeypatch.setattr(DeferredNodes, "_lower", waiting)
+    monkeypatch.setattr(Lowering, "_lower_model", classmethod(whole))
+    proto = MODELS[name]()
+    compiled = onnx.load(proto).compile("numpy")
+    for a, b in ((4, 6), (5, 9), (7, 11)):
+        compiled(x=given(a, b))
+    count.clear()
+    for a, b in ((6, 8), (8, 7), (9, 13))[: 1 if "follow" in name else 3]:  # elements that keep changing are left to the host
+        x = given(a, b)
+        found = compiled(x=x)
+        assert not count
+        for key, array in onnx.load(proto, sizes={"x": [a, b, 6]}).compile("numpy")(x=x).items():
+            np.testing.assert_array_equal(found[key], array, strict=True)
+        count.clear()
 
 
 @pytest.mark.parametrize("stated", [None, ["a", "b", 8]], ids=["", "sizes that the file states"])

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 _LOOPS = 200
 """The cost factor of an element where the reference implementation may loop over elements."""
-_NEVER = frozenset(
+NEVER_FOLDED = frozenset(
     {
         *("RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Multinomial", "Bernoulli", "Dropout"),
         *("ImageDecoder", "RegexFullMatch", "StringNormalizer"),
@@ -133,7 +133,7 @@ def fold_node(
 
 
 def _may_fold(node: Node) -> bool:
-    if node.domain != "" or node.op_type in _NEVER:
+    if node.domain != "" or node.op_type in NEVER_FOLDED:
         return False
     return not _has_subgraphs(node)
 

@@ -21,6 +21,7 @@ from dmlpy.messages.problems import DmlError
 from dmlpy.onnx.loading.schemas import domain_of
 from dmlpy.onnx.loading.values import Value
 from dmlpy.onnx.lowering import host_evaluation, subgraphs
+from dmlpy.onnx.lowering.constant_folding import NEVER_FOLDED
 from dmlpy.onnx.lowering.symbolic_inference import with_symbolic_sizes
 
 if TYPE_CHECKING:
@@ -50,7 +51,11 @@ _MOVED: dict[str, tuple[int, ...]] = {
 def example_scope(proto: NodeProto, scope: Scope) -> Scope:
     """The scope with a node's inputs for the example's sizes if all of them are known and some follow from symbolic sizes."""
     names = [name for name in proto.input if name]
-    if domain_of(proto.domain) or not all(name in scope and scope[name].array is not None for name in names):
+    if (
+        domain_of(proto.domain)
+        or proto.op_type in NEVER_FOLDED
+        or not all(name in scope and scope[name].array is not None for name in names)
+    ):
         return scope
     if not any(isinstance(scope[name].array, SizedArray) for name in names) or any(True for _ in subgraphs.subgraphs_of(proto)):
         return scope

@@ -9,7 +9,7 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import replace
 from math import prod
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
 from onnx import TensorProto
 
@@ -21,7 +21,7 @@ from dmlpy.onnx.nodes.resizing import resized
 from dmlpy.onnx.nodes.windows import compute_windows, sliced_window, transposed_sizes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
+    from collections.abc import Callable, Collection, Iterable, Sequence
 
     from dmlpy.onnx.loading.values import Value
     from dmlpy.onnx.nodes.node import Node
@@ -61,19 +61,62 @@ def with_symbolic_sizes(node: Node, found: Sequence[Value | None], stated: Colle
         return tuple(found)
     formula = _FORMULAS.get(node.op_type) if not node.domain and node.opset >= _SINCE else None
     known: list[tuple[int, ...] | None] = []
-    if formula is not None and all(value is None or value.is_static for value in node.inputs):
-        with suppress(NotLowered):  # it needs elements that are computed while the model runs
-            known = [*formula(node)]
+    if formula is not None and all(value is None or value.sizes is not None for value in node.inputs):
+        with suppress(NotLowered):  # it needs sizes or elements that are computed while the model runs
+            known = [*formula(replace(node, inputs=tuple(map(_with_unknown_sizes, node.inputs))))]
     outputs: list[Value | None] = []
     for index, value in enumerate(found):
-        sizes = known[index] if index < len(known) else None
-        if value is not None and sizes is not None and value.sizes == _example(sizes):
+        sizes = _combined(value.sizes, known[index]) if value is not None and index < len(known) else None
+        if value is not None and sizes is not None:
             outputs.append(replace(value, sizes=sizes))
             continue
-        if value is not None and value.sizes is not None and index not in stated:
+        if value is not None and index not in stated and any(isinstance(size, int) for size in value.sizes or ()):
             specialize_all()
         outputs.append(value)  # sizes that are not known for numbers either are left to the operators that the node becomes
     return tuple(outputs)
+
+
+class _UnknownSize:
+    """A size that is computed while the model runs, as is what is computed with it. To `isinstance` it is an integer."""
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> type:
+        return int
+
+    def _same(self, *_: Any) -> _UnknownSize:
+        return self
+
+    def _refuse(self, *_: Any) -> NoReturn:
+        raise NotLowered(())
+
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = __neg__ = _same
+    __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = __bool__ = __index__ = __int__ = __float__ = __hash__ = _refuse  # type: ignore[assignment]
+
+
+_UNKNOWN: Any = _UnknownSize()
+
+
+def _is_unknown(size: Any) -> bool:
+    return type(size) is _UnknownSize
+
+
+def _with_unknown_sizes(value: Value | None) -> Value | None:
+    """The value with `_UNKNOWN` for sizes that are not known."""
+    if value is None or value.is_static:
+        return value
+    return replace(value, sizes=tuple(size if isinstance(size, int) else _UNKNOWN for size in value.sizes or ()))
+
+
+def _combined(found: Sequence[Any] | None, known: Sequence[Any] | None) -> tuple[Any, ...] | None:
+    """Sizes that are known for the example, with formulas in place of their numbers; None if these differ."""
+    if found is None or known is None or len(found) != len(known):
+        return None
+    sizes = []
+    for own, size in zip(found, known, strict=True):
+        if isinstance(own, int) and (_is_unknown(size) or own != _example([size])[0]):
+            return None
+        sizes.append(size if isinstance(own, int) else own)
+    return tuple(sizes)
 
 
 def _formula(op_types: str) -> Callable[[Formula], Formula]:
@@ -89,11 +132,12 @@ def _formula(op_types: str) -> Callable[[Formula], Formula]:
 
 
 @_formula(
-    "Abs Acos Acosh Asin Asinh Atan Atanh BitwiseNot Cast CastLike Ceil Celu Clip Cos Cosh CumProd CumSum DequantizeLinear Elu "
-    "Erf Exp EyeLike Floor Gelu GroupNormalization HardSigmoid HardSwish Hardmax Identity InstanceNormalization IsInf IsNaN LRN "
-    "LeakyRelu Log LogSoftmax LpNormalization MeanVarianceNormalization Mish Neg Not PRelu QuantizeLinear RMSNormalization "
-    "Reciprocal Relu ReverseSequence Round ScatterElements ScatterND Selu Shrink Sigmoid Sign Sin Sinh Softmax Softplus "
-    "Softsign Sqrt Swish Tan Tanh ThresholdedRelu Trilu"
+    "Abs Acos Acosh Asin Asinh Atan Atanh Bernoulli BitwiseNot Cast CastLike Ceil Celu Clip Cos Cosh CumProd CumSum "
+    "DequantizeLinear Elu Erf Exp EyeLike Floor Gelu GroupNormalization HardSigmoid HardSwish Hardmax Identity "
+    "InstanceNormalization IsInf IsNaN LRN LeakyRelu Log LogSoftmax LpNormalization MeanVarianceNormalization Mish Neg "
+    "Not PRelu QuantizeLinear RMSNormalization RandomNormalLike RandomUniformLike Reciprocal Relu ReverseSequence Round "
+    "ScatterElements ScatterND Selu Shrink Sigmoid Sign Sin Sinh Softmax Softplus Softsign Sqrt Swish Tan Tanh "
+    "ThresholdedRelu Trilu"
 )
 def _like_first(node: Node) -> Sequence[tuple[int, ...] | None]:
     return [node.sizes(0)]
@@ -121,7 +165,22 @@ def _first_like_first(node: Node) -> Sequence[tuple[int, ...] | None]:
     "Pow Sub Sum Where Xor"
 )
 def _broadcast(node: Node) -> Sequence[tuple[int, ...] | None]:
-    return [broadcast_sizes(*(node.sizes(index) for index in range(len(node.inputs))))]
+    return [_broadcast_sizes([node.sizes(index) for index in range(len(node.inputs))])]
+
+
+def _broadcast_sizes(given: Sequence[Sequence[int]]) -> tuple[int, ...] | None:
+    """Sizes to which others broadcast, as ONNX infers it: one that is not known does to any that is not 1."""
+    if not any(_is_unknown(size) for sizes in given for size in sizes):
+        return broadcast_sizes(*given)
+    rank = max(map(len, given))
+    found: list[Any] = []
+    for at in range(-rank, 0):
+        own = [sizes[at] for sizes in given if -at <= len(sizes)]
+        known = broadcast_sizes((1,), *((size,) for size in own if not _is_unknown(size)))
+        if known is None:
+            return None
+        found.append(_UNKNOWN if known[0] == 1 and any(map(_is_unknown, own)) else known[0])
+    return tuple(found)
 
 
 @_formula("MatMul MatMulInteger QLinearMatMul")
@@ -129,7 +188,7 @@ def _product(node: Node) -> Sequence[tuple[int, ...] | None]:
     first, second = node.sizes(0), node.sizes(3 if node.op_type == "QLinearMatMul" else 1)
     if not first or not second:
         return []
-    outer = broadcast_sizes(first[:-2], second[:-2])
+    outer = _broadcast_sizes([first[:-2], second[:-2]])
     return [] if outer is None else [(*outer, *(first[-2:-1] if len(first) > 1 else ()), *(second[-1:] if len(second) > 1 else ()))]
 
 
@@ -168,7 +227,12 @@ def _transpose(node: Node) -> Sequence[tuple[int, ...] | None]:
 def _concat(node: Node) -> Sequence[tuple[int, ...] | None]:
     given = [node.sizes(index) for index in range(len(node.inputs))]
     axis = node.axis(node.attribute("axis"), len(given[0]))
-    return [(*given[0][:axis], sum(sizes[axis] for sizes in given), *given[0][axis + 1 :])]
+    return [(*given[0][:axis], _total(sizes[axis] for sizes in given), *given[0][axis + 1 :])]
+
+
+def _total(sizes: Iterable[Any]) -> Any:
+    listed = [*sizes]
+    return _UNKNOWN if any(map(_is_unknown, listed)) else sum(listed)
 
 
 @_formula("Reshape")
@@ -267,6 +331,40 @@ def _arg_reduce(node: Node) -> Sequence[tuple[int, ...] | None]:
 @_formula("GlobalAveragePool GlobalMaxPool GlobalLpPool")
 def _pool_globally(node: Node) -> Sequence[tuple[int, ...] | None]:
     return [(*node.sizes(0)[:2], *[1] * (node.rank(0) - 2))]
+
+
+@_formula("NonZero")
+def _find_not_zero(node: Node) -> Sequence[tuple[int, ...] | None]:
+    return [(node.rank(0), _UNKNOWN)]
+
+
+@_formula("Compress")
+def _compress(node: Node) -> Sequence[tuple[int, ...] | None]:
+    return [_with_unknown_rows(node)]
+
+
+@_formula("Unique")
+def _find_unique(node: Node) -> Sequence[tuple[int, ...] | None]:
+    return [_with_unknown_rows(node), *[(_UNKNOWN,)] * 3]
+
+
+def _with_unknown_rows(node: Node) -> tuple[int, ...]:
+    """The sizes of rows along an axis of which the elements tell how many there are; of elements without an axis."""
+    sizes, axis = [*node.sizes(0)], node.attribute("axis")
+    if axis is None:
+        return (_UNKNOWN,)
+    sizes[node.axis(axis, len(sizes))] = _UNKNOWN
+    return tuple(sizes)
+
+
+@_formula("NonMaxSuppression")
+def _suppress(_: Node) -> Sequence[tuple[int, ...] | None]:
+    return [(_UNKNOWN, 3)]
+
+
+@_formula("Multinomial")
+def _draw(node: Node) -> Sequence[tuple[int, ...] | None]:
+    return [(node.sizes(0)[0], node.attribute("sample_size", 1))]
 
 
 @_formula("Conv ConvInteger QLinearConv")

@@ -5,7 +5,8 @@ from __future__ import annotations
 from math import prod
 from typing import TYPE_CHECKING
 
-from dmlpy.description.sized_arrays import are_indices
+from dmlpy.description.sized_arrays import SizedArray, are_indices
+from dmlpy.description.symbolic_sizes import example_size
 from dmlpy.messages.naming import listed
 from dmlpy.messages.problems import Problem
 from dmlpy.onnx.nodes.ranks import are_known, other_size_problems
@@ -24,13 +25,18 @@ def element_problems(node: Node) -> Iterator[Problem]:
     axis = node.axis(node.attribute("axis", 0), node.rank(0))
     size = node.sizes(0)[axis]
     indices = node.known_indices(1, size)
-    if indices is not None and not are_indices(indices, size):
+    if indices is not None and not are_indices(indices, _compared_size(node, size)):
         wrong = int(indices.min() if indices.min() < -size else indices.max())
         yield Problem("onnx.invalid", node.input_label(1), str(wrong), f"{-size} to {size - 1}: axis {axis} of {listed(node.sizes(0))}")
     if node.op_type.startswith("Scatter") and are_known(node, 1):
         yield from other_size_problems(node, 2, node.sizes(1), "an update for each index")
         if node.rank(1) == node.rank(0):
             yield from _place_problems(node, axis)
+
+
+def _compared_size(node: Node, size: int) -> int:
+    """The size of an axis with which known indices are compared: those that follow from symbolic sizes are limited for others, too."""
+    return example_size(size) if isinstance(node.value(1).array, SizedArray) else size
 
 
 def _place_problems(node: Node, axis: int) -> Iterator[Problem]:
@@ -76,7 +82,7 @@ def tuple_problems(node: Node) -> Iterator[Problem]:
         yield from other_size_problems(node, 2, wanted, f"updates for {node.input_label(1)}, {listed(node.sizes(1))}")
     for at, size in enumerate(node.sizes(0)[batch : batch + node.sizes(1)[-1]]):
         indices = node.known_indices(1, size, at)
-        if indices is not None and not are_indices(indices, size):
+        if indices is not None and not are_indices(indices, _compared_size(node, size)):
             wrong, axis = int(indices.min() if indices.min() < -size else indices.max()), batch + at
             yield Problem("onnx.invalid", node.input_label(1), str(wrong), f"{-size} to {size - 1}: axis {axis} of {listed(node.sizes(0))}")
 

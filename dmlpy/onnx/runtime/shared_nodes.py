@@ -131,7 +131,7 @@ def _node_key(node: HostNode) -> Hashable:
 
 
 def _value_key(value: Value) -> Hashable:
-    """The part of an input value that nodes are compiled for, without sizes. Users of a key of an array must hold the array."""
+    """The part of an input value that nodes are compiled for, but for sizes. Users of a key that identifies an array must hold it."""
     described = None if value.described is None else value.described.SerializeToString(deterministic=True)
     return value.element, value.kind, described, _array_key(value)
 

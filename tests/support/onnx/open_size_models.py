@@ -144,6 +144,13 @@ CASES = {
     "OneHot": Case("OneHot", [["a", "b"]], {"axis": 1}, [5, np.asarray([0, 1], np.float32)], elements=[I64]),
     "GatherND": Case("GatherND", [["a", 3, "b"]], {}, [[[0, 1], [0, 2]]]),
     "ScatterElements": Case("ScatterElements", [["a", 5, "b"], ["a", 1, "b"], ["a", 1, "b"]], {"axis": 1}, elements=[1, I64]),
+    "NonZero": Case("NonZero", [["a", 3, "b"]]),
+    "Compress": Case("Compress", [["a", 3, "b"], [3]], {"axis": 1}, elements=[1, TensorProto.BOOL]),
+    "Compress of elements": Case("Compress", [["a", "b"], [4]], elements=[1, TensorProto.BOOL]),
+    "Unique": Case("Unique", [["a", "b"]], outputs=4),
+    "NonMaxSuppression": Case("NonMaxSuppression", [[1, "a", 4], [1, 2, "a"]], {}, [np.int64(3), np.float32(0.5)]),
+    "Multinomial": Case("Multinomial", [["a", 5]], {"sample_size": 3, "seed": 1.0}),
+    "RandomUniformLike": Case("RandomUniformLike", [["a", "b"]], {"seed": 1.0}),
     "Split of equal parts": Case("Split", [["a", 6, "b"]], {"axis": 1, "num_outputs": 3}, outputs=3),
     "Squeeze of opset 11": Case("Squeeze", [["a", 1, "b", 1]], {"axes": [1, 3]}, opset=11),
     "Unsqueeze of opset 11": Case("Unsqueeze", [["a", "b"]], {"axes": [0, 2]}, opset=11),
@@ -296,6 +303,48 @@ MODELS: dict[str, Any] = {
     ),
     "twice as large": lambda: arithmetic(
         [*DIMS, ("Mul", "shape twice", "wanted"), ("Resize", "x - - wanted", "y", {"mode": "nearest"})], twice=[1, 2, 3], **PLACES
+    ),
+    "random numbers of a computed size": lambda: arithmetic(
+        [
+            *DIMS,
+            ("Concat", "s0 s1 one", "wanted", {"axis": 0}),
+            ("ConstantOfShape", "wanted", "zeros", {"value": ZERO}),
+            ("RandomNormalLike", "zeros", "noise", {"seed": 2.0}),
+            ("Mul", "x noise", "y"),
+        ],
+        one=[1],
+        **PLACES,
+    ),
+    "elements that are not zero": lambda: arithmetic(
+        [
+            ("NonZero", "x", "found"),
+            ("Transpose", "found", "places"),
+            ("GatherND", "x places", "elements"),
+            ("Neg", "elements", "less"),
+            ("ScatterND", "x places less", "y"),
+        ],
+        ["y", "less"],
+    ),
+    "sizes that follow from elements": lambda: arithmetic(
+        [
+            *DIMS,
+            ("ReduceMax", "x", "most", {"keepdims": 0}),
+            ("Cast", "most", "count", {"to": I64}),
+            ("Abs", "count", "positive"),
+            ("Add", "positive d0", "end"),
+            ("Range", "at0 end at1", "positions"),
+            ("Unsqueeze", "end first", "ends"),
+            ("Concat", "ends s1", "wanted", {"axis": 0}),
+            ("Expand", "one wanted", "ones"),
+            ("ConstantOfShape", "wanted", "zeros", {"value": ZERO}),
+            ("Add", "ones zeros", "sum"),
+            ("Cast", "positions", "numbers", {"to": 1}),
+            ("Unsqueeze", "numbers second", "column"),
+            ("Mul", "sum column", "y"),
+        ],
+        one=np.ones(1, np.float32),
+        second=[1],
+        **PLACES,
     ),
     "opset 11": lambda: arithmetic(
         [
