@@ -163,6 +163,7 @@ STEPS = {"q": QUERY, "k": QUERY, "v": QUERY, "pk": None, "pv": None, "n": COUNT 
 KEPT = {"sliding_window_cache": 1, "local_window_size": 4}
 PACKED = RNG.integers(0, 256, (3, 2, 8)).astype(np.uint8)
 BYTES, SCALE = RNG.integers(0, 256, (1, 2, 4, 4)).astype(np.uint8), np.float32(0.1).reshape(1)
+COLUMNS = RNG.integers(0, 256, (8, 5)).astype(np.uint8)
 
 
 @pytest.mark.parametrize(
@@ -223,6 +224,14 @@ BYTES, SCALE = RNG.integers(0, 256, (1, 2, 4, 4)).astype(np.uint8), np.float32(0
         ("FusedMatMulActivation", {"a": X, "b": SKIP}, {"transB": 1, "activation": "Cos"}, "onnx.attribute", "activation"),
         ("GroupNorm", {"x": IMAGE, "g": GAMMA, "b": BETA}, {"groups": 3}, "onnx.invalid", "groups"),
         ("DynamicQuantizeMatMul", {"a": X, "b": BYTES[0, 0], "s": SCALE}, {}, "onnx.invalid", "input 1"),
+        ("DynamicQuantizeMatMul", {"a": X, "b": COLUMNS, "s": SCALE, "z": None, "c": B[:1]}, {}, "onnx.invalid", "input 4"),
+        (
+            "MatMulIntegerToFloat",
+            {"a": COLUMNS.T, "b": COLUMNS, "s": SCALE, "t": SCALE, "y": None, "z": None, "c": X[0, :, :5]},
+            {},
+            "onnx.invalid",
+            "input 6",
+        ),
         ("CDist", {"a": HIDDEN[0], "b": HIDDEN[0]}, {"metric": "cosine"}, "onnx.attribute", "metric"),
         ("FusedConv", {"x": IMAGE, "w": FILTERS}, {"activation": "Selu"}, "onnx.attribute", "activation"),
         ("FusedConv", {"x": IMAGE, "w": FILTERS}, {"activation": "LeakyRelu"}, "onnx.invalid", "activation_params"),

@@ -35,6 +35,8 @@ _BY_CHANNEL: dict[str, tuple[int, ...]] = {
     "SkipSimplifiedLayerNormalization": (2, 3),
 }
 """Vectors with a number for each entry of the first input's last dimension, by index."""
+_BIASES = {"DynamicQuantizeMatMul": 4, "MatMulIntegerToFloat": 6}
+"""Vectors with a number for each column of the second input, by index."""
 _BITS = (2, 4, 8)
 """The bits of a number of MatMulNBits."""
 _SKIPS = frozenset({"SkipLayerNormalization", "SkipSimplifiedLayerNormalization"})
@@ -47,6 +49,8 @@ def size_problems(node: Node) -> list[Problem]:
         problem for index, limits in enumerate(_RANKS.get(node.op_type, ())) for problem in dimension_problems(node, index, *limits)
     ]
     problems += _block_problems(node) if node.op_type == "MatMulNBits" else ()
+    if (bias := _BIASES.get(node.op_type)) is not None and (columns := _sizes(node, 1)) is not None and len(columns) > 1:
+        problems += _vector_problems(node, bias, columns[-1:], of=1)
     if problems or (sizes := _sizes(node, 0)) is None:
         return problems
     for index in _BY_CHANNEL.get(node.op_type, ()):
@@ -76,11 +80,11 @@ def _sizes(node: Node, index: int) -> Sizes | None:
     return node.value(index).sizes if node.has(index) else None
 
 
-def _vector_problems(node: Node, index: int, last: Sizes) -> Iterator[Problem]:
-    """A vector of another length than the first input's last dimension."""
+def _vector_problems(node: Node, index: int, last: Sizes, of: int = 0) -> Iterator[Problem]:
+    """A vector of another length than the last dimension of input `of`."""
     sizes = _sizes(node, index)
     if sizes is not None and not can_be_equal(sizes, last):
-        yield _problem(index, sizes, f"{listed_sizes(last)}: one number for each entry of the last dimension of input 0")
+        yield _problem(index, sizes, f"{listed_sizes(last)}: one number for each entry of the last dimension of input {of}")
 
 
 def _skip_problems(skip: Sizes, sizes: Sizes) -> Iterator[Problem]:
