@@ -328,7 +328,7 @@ def test_plans_of_new_sizes_follow_and_compute_the_same(name: str, monkeypatch: 
 )
 def test_nodes_that_wait_are_lowered_for_few_sizes(name: str, given: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither they nor the model around them, once templates hold; also for sizes that are elements of what the model computes."""
-    count, lower, of = Counter[str](), DeferredNodes._lower, Lowering._lower_model.__func__
+    count, lower, of = Counter[str](), DeferredNodes._lower, vars(Lowering)["_lower_model"].__func__
 
     def waiting(own: Any, inputs: Any) -> Any:
         count["waiting"] += 1
