@@ -196,7 +196,8 @@ class _Form:
         self.recent.append((sizes, program))
 
 
-def _is_short(array: Array) -> bool:
+def may_follow_from_sizes(array: Array) -> bool:
+    """Whether known elements may be symbolic, as sizes are: short integers, as those of shapes that a model computes."""
     return array.dtype == np.int64 and array.size <= _MOST_NUMBERS
 
 
@@ -204,7 +205,7 @@ def _numbers_of(value: Value) -> Sequence[int]:
     """The sizes of an input, or its elements if these are known and short integers, such as sizes that the model computes."""
     if value.array is None:
         return value.static_sizes if value.sizes is not None else ()
-    found: list[int] = value.array.ravel().tolist() if _is_short(value.array) else []
+    found: list[int] = value.array.ravel().tolist() if may_follow_from_sizes(value.array) else []
     return found
 
 
@@ -212,13 +213,13 @@ def _with_numbers(value: Value, numbers: Sequence[int]) -> Value:
     """The input with other numbers of `_numbers_of`."""
     if value.array is None:
         return replace(value, sizes=tuple(numbers) if value.sizes is not None else None)
-    return replace(value, array=SizedArray.of(numbers, value.array.shape)) if _is_short(value.array) else value
+    return replace(value, array=SizedArray.of(numbers, value.array.shape)) if may_follow_from_sizes(value.array) else value
 
 
 def _form_key(value: Value) -> Hashable:
     """The key of a value for which nodes are lowered, without its sizes and short elements."""
     if value.array is not None:
-        return value.element, value.array.shape, None if _is_short(value.array) else value.array.tobytes()
+        return value.element, value.array.shape, None if may_follow_from_sizes(value.array) else value.array.tobytes()
     return value.element, value.kind, None if value.sizes is None else len(value.sizes)
 
 

@@ -12,6 +12,7 @@ from onnx import NodeProto
 from dmlpy.messages.problems import CompileError
 from dmlpy.onnx.lowering import subgraphs
 from dmlpy.onnx.lowering.cache import WAITING_BYTES
+from dmlpy.onnx.lowering.program_templates import may_follow_from_sizes
 from dmlpy.onnx.lowering.programs import GraphPart
 from dmlpy.onnx.lowering.stages import HostNode
 from dmlpy.onnx.runtime.deferred_nodes import MOST_KNOWN, DeferredNodes, lower_host_nodes
@@ -96,8 +97,7 @@ def _deferred(
 
 
 def _may_follow_from_sizes(value: Value) -> bool:
-    """Whether a known value is short integers."""
-    return isinstance(value.array, np.ndarray) and value.array.dtype == np.int64 and value.array.size <= MOST_KNOWN
+    return isinstance(value.array, np.ndarray) and may_follow_from_sizes(value.array)
 
 
 def _is_fixed(value: Value) -> bool:
