@@ -26,7 +26,8 @@ from dmlpy.messages.problems import CompileError
 from dmlpy.onnx.lowering.cache import LRUCache
 from dmlpy.onnx.lowering.model_lowering import Lowering
 from dmlpy.onnx.lowering.program_templates import ProgramTemplates
-from dmlpy.onnx.lowering.symbolic_inference import _FORMULAS
+from dmlpy.onnx.lowering.symbolic_inference import _FORMULAS, _UNKNOWN
+from dmlpy.onnx.nodes.node import NotLowered
 from dmlpy.onnx.runtime.deferred_nodes import DeferredNodes
 from dmlpy.validation import checking
 from dmlpy.validation.checking import LATEST
@@ -156,6 +157,25 @@ def test_formulas_are_tested() -> None:
     tested = {id(_FORMULAS[op_type]) for op_type in op_types if op_type in _FORMULAS}
     untested = {name for name, formula in _FORMULAS.items() if id(formula) not in tested}
     assert not untested
+
+
+@pytest.mark.parametrize(
+    "compute",
+    [
+        lambda size: 3 / size,
+        lambda size: size / 3,
+        lambda size: size**2,
+        lambda size: divmod(size, 2),
+        abs,
+        round,
+        range,
+        lambda size: size > 1,
+    ],
+    ids=["dividend", "divisor", "power", "remainder", "magnitude", "rounded", "range", "comparison"],
+)
+def test_a_formula_that_needs_an_unknown_size_gives_way(compute: Any) -> None:
+    with pytest.raises(NotLowered):
+        compute(_UNKNOWN)
 
 
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 9))])
