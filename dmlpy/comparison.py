@@ -182,24 +182,24 @@ class GraphDefinition:
         self.ir = ir = GraphIR.of(graph)
         self._inputs = {name: source for name, (source, _) in ir.inputs.items()}
         self._steps: list[tuple[Definition, list[_Read], list[tuple[Source, str, int | None]]]] = []
-        held = dict(ir.inputs.values()) | dict(ir.tensors)
+        descs = dict(ir.inputs.values()) | dict(ir.tensors)
         self._constants: dict[Source, Array] = {}
         for index in ir.order():
             operator = ir.operators[index]
             reads: list[_Read] = []
             for slot in operator.input_slots():
                 if slot.tensor is not None:
-                    reads.append(self._read_of(index, slot.place, slot.tensor.memory, held))
-            made: list[tuple[Source, str, int | None]] = [
+                    reads.append(self._read_of(index, slot.place, slot.tensor.memory, descs))
+            writes: list[tuple[Source, str, int | None]] = [
                 ((index, at), slot.field.name, slot.index) for at, slot in enumerate(operator.output_slots()) if slot.tensor is not None
             ]
-            self._steps.append((Definition(operator, np.dtype(np.float64), wide_members=wide_members), reads, made))
+            self._steps.append((Definition(operator, np.dtype(np.float64), wide_members=wide_members), reads, writes))
 
-    def _read_of(self, index: int, place: str, reader: TensorDesc, held: Mapping[Source, TensorDesc]) -> _Read:
+    def _read_of(self, index: int, place: str, reader: TensorDesc, descs: Mapping[Source, TensorDesc]) -> _Read:
         source = self.ir.reads[index, place]
         node = self.ir.constant(source)
         if node is None:
-            return _Read.of(place, source, held[source].memory, reader)
+            return _Read.of(place, source, descs[source].memory, reader)
         key = (index, -1 - len(self._constants))  # no output of a node has a number below 0
         self._constants[key] = _view(np.frombuffer(node.data, np.uint8), reader)
         return _Read(place, key, reader, reader, is_plain=True)
@@ -211,12 +211,12 @@ class GraphDefinition:
 
     def values(self, inputs: Mapping[str, Array]) -> dict[Source, Array]:
         """The result of each node."""
-        held = self._constants | {source: inputs[name] for name, source in self._inputs.items()}
+        known = self._constants | {source: inputs[name] for name, source in self._inputs.items()}
         computed: dict[Source, Array] = {}
-        for definition, reads, made in self._steps:
-            results = definition.of_arrays({read.place: read.array(held[read.source]) for read in reads})
-            for source, name, at in made:
-                held[source] = computed[source] = np.asarray(results[name] if at is None else results[name][at])
+        for definition, reads, writes in self._steps:
+            results = definition.of_arrays({read.place: read.array(known[read.source]) for read in reads})
+            for source, name, at in writes:
+                known[source] = computed[source] = np.asarray(results[name] if at is None else results[name][at])
         return computed
 
 
@@ -242,18 +242,18 @@ class _Read(NamedTuple):
         same = written.data_type is reader.data_type and written.data_type.bits > 4
         return cls(place, source, written, reader, same and all(tensor.is_packed for tensor in (written, reader)))
 
-    def array(self, held: Array) -> Array:
-        if self.is_plain and held.size == self.reader.element_count:
-            return held.reshape(self.reader.sizes)
-        return _read(_row(self.written, held), self.written, self.reader)
+    def array(self, values: Array) -> Array:
+        if self.is_plain and values.size == self.reader.element_count:
+            return values.reshape(self.reader.sizes)
+        return _read(_row(self.written, values), self.written, self.reader)
 
 
 def _row(desc: TensorDesc, array: Array) -> Array:
     """The elements of a tensor's memory, zero where it has none."""
-    held = desc.memory
-    dtype = np.dtype(np.float64) if held.data_type in _WIDE else held.data_type.numpy
-    row = np.zeros(max(held.span, -(-desc.size_in_bytes // held.data_type.numpy.itemsize)), dtype)
-    np.lib.stride_tricks.as_strided(row, held.sizes, [stride * dtype.itemsize for stride in held.element_strides])[...] = array
+    memory = desc.memory
+    dtype = np.dtype(np.float64) if memory.data_type in _WIDE else memory.data_type.numpy
+    row = np.zeros(max(memory.span, -(-desc.size_in_bytes // memory.data_type.numpy.itemsize)), dtype)
+    np.lib.stride_tricks.as_strided(row, memory.sizes, [stride * dtype.itemsize for stride in memory.element_strides])[...] = array
     return row
 
 

@@ -37,8 +37,8 @@ def _c_name(name: str) -> str | None:
     from dmlpy.directml.names import NAMES
 
     kind = NAMES.get(name)
-    own = f"dmlpy.{kind.__name__}, or " if isinstance(kind, type) else ""
-    return f"did you mean {own}dmlpy.directml.{name}?" if name in NAMES else None
+    alternative = f"dmlpy.{kind.__name__}, or " if isinstance(kind, type) else ""
+    return f"did you mean {alternative}dmlpy.directml.{name}?" if name in NAMES else None
 
 
 def _operator(name: str) -> str | None:
@@ -46,8 +46,8 @@ def _operator(name: str) -> str | None:
     kinds = {kind.short_name(): kind for kind in OPERATORS.values()}
 
     def show(short: str) -> str:
-        own = f"dmlpy.{kinds[short].__name__}"
-        return f"dmlpy.eager.{_function(short)}, which runs it, or {own}" if name.islower() else own
+        class_name = f"dmlpy.{kinds[short].__name__}"
+        return f"dmlpy.eager.{_function(short)}, which runs it, or {class_name}" if name.islower() else class_name
 
     return operator_remedy(name, kinds, show, spelled_alike=False)
 

@@ -230,11 +230,11 @@ def _multiply(device: dml.Device, product: Product) -> Callable[[], object]:
         Matrix(b.pointer, columns, terms, terms, dtype),
         Matrix(c.pointer, rows, columns, columns, np.dtype(np.float32)),
     )
-    held = (a, b, c)
+    operands = (a, b, c)
 
     def multiply() -> tuple[Any, ...]:
         runtime.gemm(ordinal, *matrices, stream)
-        return held
+        return operands
 
     return multiply
 

@@ -64,22 +64,22 @@ class _Index(BaseModel):
 
 def checksum(case: Case) -> str:
     """A hash of everything that a case's reference depends on."""
-    made = hashlib.sha256(f"{case.name} {work.CHECKED} {work._SEED}".encode())
+    digest = hashlib.sha256(f"{case.name} {work.CHECKED} {work._SEED}".encode())
     for desc in case.shape.descs(case.which, case.dtype):
-        made.update(desc.to_json().encode())
+        digest.update(desc.to_json().encode())
     rng = np.random.default_rng(work._SEED)
-    made.update(rng.standard_normal(_PROBED, np.float32).tobytes() + rng.random(_PROBED, np.float32).tobytes())
-    made.update(_definition())
-    return made.hexdigest()
+    digest.update(rng.standard_normal(_PROBED, np.float32).tobytes() + rng.random(_PROBED, np.float32).tobytes())
+    digest.update(_definition())
+    return digest.hexdigest()
 
 
 @cache
 def _definition() -> bytes:
     """A hash of the files that define inputs and results."""
-    package, made = Path(dmlpy.__file__).parent, hashlib.sha256()
+    package, digest = Path(dmlpy.__file__).parent, hashlib.sha256()
     for path in (Path(work.__file__), package / "bench/shapes.py", *sorted((package / "reference").rglob("*.py"))):
-        made.update(path.read_bytes())
-    return made.digest()
+        digest.update(path.read_bytes())
+    return digest.digest()
 
 
 class References:

@@ -112,12 +112,12 @@ def isa_text(record: Record) -> str:
     """A sentence that says which instructions the libraries took; empty if they were not limited."""
     if record.host.max_isa is None:
         return ""
-    said = [f"{NAMES.get(subject, subject)} (which reports {text})" for subject, text in record.instruction_sets.items()]
+    limited = [f"{NAMES.get(subject, subject)} (which reports {text})" for subject, text in record.instruction_sets.items()]
     others = {subject for subject, _ in columns(record)} - record.instruction_sets.keys()
-    said += [NAMES.get(subject, subject) for subject in sorted(others) if is_limited(subject, record.host.max_isa)]
+    limited += [NAMES.get(subject, subject) for subject in sorted(others) if is_limited(subject, record.host.max_isa)]
     free = [NAMES.get(subject, subject) for subject in sorted(others) if not is_limited(subject, record.host.max_isa)]
     more = f"; not limited, for lack of a setting: {', '.join(free)}" if free else ""
-    return f"Limited to {record.host.max_isa}: {', '.join(said)}{more}."
+    return f"Limited to {record.host.max_isa}: {', '.join(limited)}{more}."
 
 
 def headings(record: Record) -> list[str]:

@@ -149,5 +149,5 @@ def _why_no_name(name: str) -> str:
     spelled = name.lower().removeprefix("dml_operator_")
     if not short.isdisjoint((spelled, f"element_wise_{spelled}", f"activation_{spelled}")):
         return f"{name!r} is an operator: give --operators too"
-    meant = did_you_mean(name, [*SHAPES, *short])
-    return f"{name!r} is neither a shape (--shape) nor an operator (with --operators)" + (f": {meant}" if meant else "")
+    suggestion = did_you_mean(name, [*SHAPES, *short])
+    return f"{name!r} is neither a shape (--shape) nor an operator (with --operators)" + (f": {suggestion}" if suggestion else "")

@@ -155,9 +155,9 @@ class Pydirectml:
             operand = self.module.input_tensor(builder, len(bindings), self._tensor(slot.tensor))
             operands[slot.place] = operand
             bindings.append(self.module.Binding(operand, _as_floats(data, slot.tensor.size_in_bytes)))
-        made = self._made(desc, operands)
+        expressions = self._expressions(desc, operands)
         outputs = list[Any]()
-        for slot, expression in zip(desc.output_slots(), made, strict=True):
+        for slot, expression in zip(desc.output_slots(), expressions, strict=True):
             if slot.tensor is not None:
                 _check_output(slot.place, expression.get_output_desc(), slot.tensor, self._enumerator(slot.tensor.data_type))
                 outputs.append(self._as_floats_of(expression, slot.tensor))
@@ -167,7 +167,7 @@ class Pydirectml:
             None if slot.tensor is None else np.array(next(results)).tobytes()[: slot.tensor.size_in_bytes] for slot in desc.output_slots()
         ]
 
-    def _made(self, desc: OperatorDesc, operands: dict[str, Any]) -> list[Any]:
+    def _expressions(self, desc: OperatorDesc, operands: dict[str, Any]) -> list[Any]:
         """The expressions of an operator's outputs."""
         name, *arguments = _CALLS[desc.short_name()].split()
         keywords = {}

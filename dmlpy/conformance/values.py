@@ -32,12 +32,12 @@ def random_values(rng: np.random.Generator, tensor: TensorDesc, limit: int) -> A
 
 
 def _drawn(rng: np.random.Generator, tensor: TensorDesc, limit: int) -> Array:
-    held = tensor.memory
-    dtype = held.data_type.numpy
+    memory = tensor.memory
+    dtype = memory.data_type.numpy
     if dtype.kind == "f":
         # No pole of TAN lies in what the samples' scale and bias, 2 and -1, make of these.
-        return rng.uniform(-0.2, 0.8, held.sizes).astype(dtype)
-    return rng.integers(0, limit, held.sizes, endpoint=True).astype(dtype)
+        return rng.uniform(-0.2, 0.8, memory.sizes).astype(dtype)
+    return rng.integers(0, limit, memory.sizes, endpoint=True).astype(dtype)
 
 
 def to_bytes(tensor: TensorDesc, array: Array) -> bytes:
@@ -53,5 +53,5 @@ def from_bytes(tensor: TensorDesc, memory: bytes) -> Array:
 
 
 def _view(tensor: TensorDesc, memory: bytes | bytearray) -> Array:
-    held = tensor.memory
-    return np.ndarray(held.sizes, held.data_type.numpy, memory, strides=held.numpy_strides())
+    stored = tensor.memory
+    return np.ndarray(stored.sizes, stored.data_type.numpy, memory, strides=stored.numpy_strides())

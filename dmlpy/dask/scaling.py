@@ -89,10 +89,10 @@ class Measurement:
         for _ in range(self._rounds):
             before = self._client.run_on_scheduler(_known)
             start = time.perf_counter()
-            made = self._client.persist(array)
-            wait(made)
+            persisted = self._client.persist(array)
+            wait(persisted)
             seconds.append(time.perf_counter() - start)
-            del made
+            del persisted
             while self._client.run_on_scheduler(_known) > before:  # cached results would not be computed again
                 time.sleep(0.01)
         return min(seconds)
@@ -102,9 +102,9 @@ class Measurement:
         from distributed import wait
 
         x = da.random.default_rng(1).standard_normal((1, STEPS, chunks * BATCH, INPUTS), chunks=(1, STEPS, BATCH, INPUTS), dtype=np.float32)
-        held = self._client.persist(x)
-        wait(held)
-        states = map_blocks(layer(), device=self._device, input_tensor=held, **constants()).output_single_tensor
+        persisted = self._client.persist(x)
+        wait(persisted)
+        states = map_blocks(layer(), device=self._device, input_tensor=persisted, **constants()).output_single_tensor
         before = sum(self._client.run(_sent).values())
         seconds = self._least_seconds(states)
         moved = (sum(self._client.run(_sent).values()) - before) / self._rounds

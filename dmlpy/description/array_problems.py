@@ -40,17 +40,17 @@ def int4_problems(
         output: whether it is written.
         copied: whether values are copied, so that they may also be of `ml_dtypes`, an element to a byte.
     """
-    held, data_type = desc.memory, desc.data_type
+    memory, data_type = desc.memory, desc.data_type
     unpacked = f"{data_type.name.lower()} of ml_dtypes {list(desc.sizes)}"
     if copied and int4_type(dtype) is data_type:
         if shape == desc.sizes:
             return []
         return [Problem("array.shape", name, str(list(shape)), str(list(desc.sizes)), (why,), shape_remedy(desc, shape))]
-    if dtype == np.uint8 and shape == held.sizes:
+    if dtype == np.uint8 and shape == memory.sizes:
         return []
-    expected = f"uint8 {list(held.sizes)}, two elements to a byte" + (f", or {unpacked}" if copied else "")
+    expected = f"uint8 {list(memory.sizes)}, two elements to a byte" + (f", or {unpacked}" if copied else "")
     packs = not output and shape == desc.sizes and (int4_type(dtype) is data_type or dtype == data_type.unpacked)
-    remedy = "pack them: dmlpy.pack_int4(array)" if packs else shape_remedy(held, shape) if dtype == np.uint8 else None
+    remedy = "pack them: dmlpy.pack_int4(array)" if packs else shape_remedy(memory, shape) if dtype == np.uint8 else None
     code = "array.shape" if dtype == np.uint8 else "array.type"
     return [Problem(code, name, f"{dtype} {list(shape)}", expected, (why,), remedy)]
 

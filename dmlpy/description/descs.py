@@ -438,12 +438,12 @@ class OperatorDesc(Struct):
         if source and not inputs:
             return getattr(self, source[0].name)
         # If no input is described, another output determined the sizes and so determines the type.
-        held = [slot.tensor.data_type for slot in inputs or same if slot.tensor is not None]
-        if held and all(data_type is held[0] for data_type in held):
-            return held[0]
+        data_types = [slot.tensor.data_type for slot in inputs or same if slot.tensor is not None]
+        if data_types and all(data_type is data_types[0] for data_type in data_types):
+            return data_types[0]
         allowed = row_at(self.rows() or self.support, max(FeatureLevel)).types[variable]
         # If none of their types is allowed, the output takes the same wrong type: another would look like a suggestion.
-        candidates = [data_type for data_type in held if data_type in allowed] or held or [min(allowed)]
+        candidates = [data_type for data_type in data_types if data_type in allowed] or data_types or [min(allowed)]
         return max(candidates, key=candidates.count)
 
     def to_dict(self, *, flat: bool = False) -> dict[str, Any]:

@@ -127,8 +127,8 @@ def operator_remedy(name: object, operators: Iterable[str], show: Callable[[str]
 def member_remedy(name: object, members: Iterable[str]) -> str | None:
     """The remedy for a name that other libraries have for members: `did you mean start_padding and end_padding?`; None for other names."""
     known = set(members)
-    meant = [member for member in _MEMBERS.get(name, ()) if member in known] if isinstance(name, str) else []
-    return f"did you mean {' and '.join(meant)}?" if meant else None
+    suggestions = [member for member in _MEMBERS.get(name, ()) if member in known] if isinstance(name, str) else []
+    return f"did you mean {' and '.join(suggestions)}?" if suggestions else None
 
 
 def _plain(name: str) -> str:

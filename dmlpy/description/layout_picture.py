@@ -135,17 +135,19 @@ class _Picture:
     def strip(self) -> None:
         """Adds memory from the tensor's address on, with the index of the first entry at each element."""
         shown = min(self.span, _STRIP)
-        held = _entries_at(self.sizes, self.strides, shown)
-        texts = ["".join(str(place) for place in index) if max(self.sizes) <= 10 else ",".join(map(str, index)) for index in held.values()]
+        entries = _entries_at(self.sizes, self.strides, shown)
+        texts = [
+            "".join(str(place) for place in index) if max(self.sizes) <= 10 else ",".join(map(str, index)) for index in entries.values()
+        ]
         width = max(self.cell_width, _CHARACTER * max(map(len, texts), default=1) + 8)
         self.text(_MARGIN, "memory: the offset of each element, and the index of the entry that lies there", anchor="start")
         self.y += _LINE + 2
-        labels = dict(zip(held, texts, strict=True))
+        labels = dict(zip(entries, texts, strict=True))
         for start in range(0, shown, _STRIP_ROW):
             for place in range(start, min(start + _STRIP_ROW, shown)):
                 x = _MARGIN + (place - start) * width
                 self.text(x + width / 2, str(place), y=self.y)
-                self.cell(x, self.y + _LINE, place if place in held else None, labels.get(place, ""), width)
+                self.cell(x, self.y + _LINE, place if place in entries else None, labels.get(place, ""), width)
             self.y += _LINE + _CELL_HEIGHT + 6
         if self.span > shown:
             self.text(_MARGIN, f"… {self.span} elements in all", anchor="start")

@@ -89,8 +89,8 @@ class MemberInfo(NamedTuple):
         """The element types at a feature level, over all attribute values; a level below the first one counts as the first."""
         types: set[DataType] = set()
         for rows in self._by_condition().values():
-            held = [row for row in rows if row.level is None or row.level <= level] or rows[:1]
-            types |= held[-1].types
+            applicable = [row for row in rows if row.level is None or row.level <= level] or rows[:1]
+            types |= applicable[-1].types
         return frozenset(types)
 
     def types(self) -> str:

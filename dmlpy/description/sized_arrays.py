@@ -56,9 +56,9 @@ class SizedArray:
                 array.flat[at] = values[place]
             return array
 
-        made = cls(example, shape, compute, (place for _, place in places))
-        made.numbers = listed
-        return made
+        symbolic = cls(example, shape, compute, (place for _, place in places))
+        symbolic.numbers = listed
+        return symbolic
 
     @classmethod
     def of_records(cls, records: Sequence[Sequence[Any]], dtype: np.dtype[np.void]) -> Any:
@@ -156,9 +156,9 @@ class SizedBytes(bytes):
     @classmethod
     def of(cls, array: SizedArray) -> SizedBytes:
         """The bytes of an array."""
-        made = cls(_padded(array.example))
-        made.array, made.length = array, -(-prod(array.shape) * array.dtype.itemsize // 4) * 4
-        return made
+        copy = cls(_padded(array.example))
+        copy.array, copy.length = array, -(-prod(array.shape) * array.dtype.itemsize // 4) * 4
+        return copy
 
     @property
     def places(self) -> frozenset[int]:

@@ -175,11 +175,11 @@ class SizedCopy:
     Args:
         template: the template.
         values: the numbers.
-        made: the parts of the copy.
+        parts: the parts of the copy.
     """
 
-    def __init__(self, template: SizedTemplate, values: list[int], made: list[Any]) -> None:
-        self._template, self._values, self._made = template, values, made
+    def __init__(self, template: SizedTemplate, values: list[int], parts: list[Any]) -> None:
+        self._template, self._values, self._parts = template, values, parts
         self._numbers: dict[Hashable, list[int] | None] = {}
         """The numbers in derived results, as far as they were computed; None where a guard fails."""
 
@@ -194,7 +194,7 @@ class SizedCopy:
 
     def part(self, source: Any) -> Any:
         """The copy of this part of the template's object."""
-        return self._template._copier.made(source, self._made)
+        return self._template._copier.copy_of(source, self._parts)
 
     @property
     def item(self) -> Any:
@@ -232,7 +232,7 @@ class SizedCopy:
         values = None if derived is None else self._numbers_of(key, derived)
         if derived is None or values is None:
             return None
-        result = derived.item if derived.step is None else _copy_of(derived.step, values, derived.copier.copy(values, self._made))
+        result = derived.item if derived.step is None else _copy_of(derived.step, values, derived.copier.copy(values, self._parts))
         if not derived.is_tested(values):
             if not (is_right or is_alike)(result, compute(self.part(source), False)):
                 self._template.forget(key)
@@ -265,15 +265,15 @@ class _Copier:
 
     def copy(self, values: Sequence[int], before: list[Any]) -> list[Any]:
         """The results of the steps, behind those of the copier before."""
-        made = [*before]
+        results = [*before]
         for step in self._steps:
-            made.append(step(values, made))
-        return made
+            results.append(step(values, results))
+        return results
 
-    def made(self, item: Any, made: list[Any]) -> Any:
+    def copy_of(self, item: Any, results: list[Any]) -> Any:
         """The copy of an object that was added and is not a size, among the results of the steps."""
         step = self._known[id(item)][1]
-        return item if step is None else made[step]
+        return item if step is None else results[step]
 
     def add(self, item: Any) -> int | None:
         """The step that makes a copy of an object, for `_copy_of`; None if it holds no symbolic sizes.
@@ -297,7 +297,7 @@ class _Copier:
         kind = type(item)
         if kind in (SizedArray, SizedBytes):
             self.places |= item.places
-            return self._step(lambda values, made: item.at(values))
+            return self._step(lambda values, _results: item.at(values))
         if isinstance(item, self._shared) and not (isinstance(item, np.ndarray) and item.dtype.hasobject):
             return None
         if kind is list or isinstance(item, tuple):
@@ -306,8 +306,8 @@ class _Copier:
             members = {"start": item.start, "stop": item.stop, "step": item.step}
             return self._add_parts(members, lambda parts: slice(*parts.values()))
         if kind is FunctionType:
-            held = *(cell.cell_contents for cell in item.__closure__ or ()), *(item.__defaults__ or ())
-            if all(self.add(each) is None for each in held):
+            captured = *(cell.cell_contents for cell in item.__closure__ or ()), *(item.__defaults__ or ())
+            if all(self.add(each) is None for each in captured):
                 return None
         if kind is dict:
             return self._add_parts(item, lambda parts: parts)
@@ -329,7 +329,7 @@ class _Copier:
             if (step := self._tuples.get(tuple(places))) is not None:
                 return step
             get = itemgetter(*places) if len(places) > 1 else lambda values, place=places[0]: (values[place],)
-            step = self._tuples[tuple(places)] = self._step(lambda values, made: get(values))
+            step = self._tuples[tuple(places)] = self._step(lambda values, results: get(values))
             return step
         sizes, parts = self._changed(enumerate(item))
         if not sizes and not parts:
@@ -337,12 +337,12 @@ class _Copier:
         kind, entries = type(item), list(item)
         of_list: Callable[[list[Any]], Any] = kind._make if hasattr(kind, "_make") else tuple
 
-        def make(values: Sequence[int], made: list[Any]) -> Any:
+        def make(values: Sequence[int], results: list[Any]) -> Any:
             copy = entries.copy()
             for at, place in sizes:
                 copy[at] = values[place]
             for at, step in parts:
-                copy[at] = made[step]
+                copy[at] = results[step]
             return copy if kind is list else of_list(copy)
 
         return self._step(make)
@@ -353,12 +353,12 @@ class _Copier:
             return None
         same = dict(members)
 
-        def copied(values: Sequence[int], made: list[Any]) -> Any:
+        def copied(values: Sequence[int], results: list[Any]) -> Any:
             copy = same.copy()
             for name, place in sizes:
                 copy[name] = values[place]
             for name, step in parts:
-                copy[name] = made[step]
+                copy[name] = results[step]
             return make(copy)
 
         return self._step(copied)
@@ -369,9 +369,9 @@ class _Copier:
         return [(name, ~step) for name, step in steps if step < 0], [(name, step) for name, step in steps if step >= 0]
 
 
-def _copy_of(step: int, values: Sequence[int], made: Sequence[Any]) -> Any:
+def _copy_of(step: int, values: Sequence[int], results: Sequence[Any]) -> Any:
     """The copy for a step that `_Copier.add` returned: the value of a size, or the result of the step."""
-    return values[~step] if step < 0 else made[step]
+    return values[~step] if step < 0 else results[step]
 
 
 def _known_properties(item: Struct) -> dict[str, Any]:
@@ -390,18 +390,18 @@ def _maker_of_struct(item: Struct) -> Callable[[dict[str, Any]], Struct]:
     kind, given = type(item), item.__pydantic_fields_set__
 
     def make(members: dict[str, Any]) -> Struct:
-        made = kind.__new__(kind)
-        made._adopt(members, given)
-        return made
+        struct = kind.__new__(kind)
+        struct._adopt(members, given)
+        return struct
 
     return make
 
 
 def _maker(kind: type) -> Callable[[dict[Any, Any]], Any]:
     def make(parts: dict[str, Any]) -> Any:
-        made: Any = object.__new__(kind)
-        object.__setattr__(made, "__dict__", parts)  # what a frozen dataclass refuses
-        return made
+        instance: Any = object.__new__(kind)
+        object.__setattr__(instance, "__dict__", parts)  # what a frozen dataclass refuses
+        return instance
 
     return make
 

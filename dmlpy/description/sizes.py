@@ -207,9 +207,9 @@ class Sizes(Mapping[str, int]):
 
         def reason() -> str:
             terms = []
-            for other, held, is_fixed in known:
+            for other, value, is_fixed in known:
                 winner = None if is_fixed else self._counted().winner(other)
-                terms.append(f"{other} = {held}" + (f" ({winner.places[0]})" if winner and len(winner.places) == 1 else ""))
+                terms.append(f"{other} = {value}" + (f" ({winner.places[0]})" if winner and len(winner.places) == 1 else ""))
             return f"{formula}, for {', '.join(terms)}" if terms else formula
 
         if isinstance(value, Sequence):
@@ -248,8 +248,8 @@ class Sizes(Mapping[str, int]):
                 if size % term.factor:
                     continue
                 size //= term.factor
-            held = first.setdefault(symbol, size)
-            agree = (held is size or held == size) and agree
+            earlier = first.setdefault(symbol, size)
+            agree = (earlier is size or earlier == size) and agree
         if not agree:
             self._counted()
 

@@ -493,9 +493,9 @@ class Struct(BaseModel, metaclass=StructType):
         if all(name in tests and _is_same(value, current[name]) for name, value in members.items()):
             return self
         if all(name in tests and (value is current[name] or tests[name](value)) for name, value in members.items()):
-            made = type(self).__new__(type(self))
-            made._adopt(self._members() | members, self.__pydantic_fields_set__ | members.keys())
-            return made
+            copy = type(self).__new__(type(self))
+            copy._adopt(self._members() | members, self.__pydantic_fields_set__ | members.keys())
+            return copy
         values, problems = self._by_python_name(members)
         if problems:
             raise DescError(self.c_name or type(self).__name__, problems)

@@ -310,12 +310,12 @@ Kind = TypeVar("Kind", bound=Device)
 
 def shared(make: Callable[[int], Kind | str]) -> Callable[[int], Kind | str]:
     """Makes a function that returns one device per index: concurrent calls get the same object."""
-    made: dict[int, Kind | str] = {}
+    devices: dict[int, Kind | str] = {}
 
     @wraps(make)
     def find(index: int) -> Kind | str:
-        known = made.get(index)
-        return made.setdefault(index, make(index)) if known is None else known
+        known = devices.get(index)
+        return devices.setdefault(index, make(index)) if known is None else known
 
     return find
 
@@ -344,9 +344,9 @@ def device(name: Device | str | None = None) -> Device:
     kind, separator, index = str.lower(name).partition(":") if isinstance(name, str) else ("", "", "")
     if kind not in DEVICE_KINDS or (index and not re.fullmatch(r"[0-9]{1,4}", index)):
         candidate = _OTHER_NAMES.get(kind) or nearest(kind, DEVICE_KINDS)
-        meant = candidate + separator + index if candidate and candidate != kind else None
-        meant = meant if isinstance(name, str) else _named(name)
-        hint = f"; did you mean {meant!r}?" if meant else ""
+        suggestion = candidate + separator + index if candidate and candidate != kind else None
+        suggestion = suggestion if isinstance(name, str) else _named(name)
+        hint = f"; did you mean {suggestion!r}?" if suggestion else ""
         raise DeviceError(
             f"device is {brief(name)}, expected 'cpu', 'numpy', 'cuda', 'cuda:<index>', 'cuda-emulated' or None{hint}",
             hresult=HResult.E_INVALIDARG,

@@ -331,9 +331,9 @@ class CompiledOperator:
         device.require((needed if scratch is None else 0) + sum([desc.extent_in_bytes for desc in absent.values()]), purpose)
         given = {**values} if staged is not None and absent.keys() == tables.outputs.descs.keys() else None
         if absent:
-            made = device.outputs(absent, handle, purpose)
-            values.update(made)
-            bound += [binding.bind_allocated(device, name, absent[name], array) for name, array in made.items()]
+            allocated = device.outputs(absent, handle, purpose)
+            values.update(allocated)
+            bound += [binding.bind_allocated(device, name, absent[name], array) for name, array in allocated.items()]
         memory = scratch or device.allocate(needed, handle, f"scratch of {self.name}")
         launch = self._launch(bound, memory.pointer, None if persistent is None else persistent.pointer)
         device.dispatched(launch, self.name, [memory] if persistent is None else [memory, persistent])(handle)

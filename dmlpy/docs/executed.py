@@ -88,8 +88,8 @@ def _by_place(outputs: Any) -> Iterator[tuple[str, Any]]:
 
 def _running(desc: OperatorDesc, floats: str, integers: str) -> str:
     lines = [f'    "{slot.place}": {text},' for slot, text in _inputs(desc, floats, integers)]
-    made = ["rng = np.random.default_rng(0)", "inputs = {", *lines, "}"] if lines else ["inputs = {}"]
-    return "\n".join(["", *made, 'outputs = dml.compile(desc, "numpy")(**inputs)'])
+    statements = ["rng = np.random.default_rng(0)", "inputs = {", *lines, "}"] if lines else ["inputs = {}"]
+    return "\n".join(["", *statements, 'outputs = dml.compile(desc, "numpy")(**inputs)'])
 
 
 def _inputs(desc: OperatorDesc, floats: str, integers: str) -> Iterator[tuple[Slot, str]]:
@@ -99,16 +99,16 @@ def _inputs(desc: OperatorDesc, floats: str, integers: str) -> Iterator[tuple[Sl
         dtype, sizes = slot.tensor.memory.data_type.numpy, list(slot.tensor.memory.sizes)
         limit = slot.field.marker.at_most
         if limit is not None:
-            made = f"rng.integers(1, {desc.sizes()[limit] + 1}, {sizes})"
+            expression = f"rng.integers(1, {desc.sizes()[limit] + 1}, {sizes})"
         elif dtype.kind == "f":
-            made = {
+            expression = {
                 _NORMAL: f"rng.normal(0, 0.5, {sizes})",
                 _SMALL: f"rng.uniform(0.05, 0.95, {sizes})",
                 _ABOVE_ONE: f"rng.uniform(1, 2, {sizes})",
             }[floats]
-            made += ".round(2)"
+            expression += ".round(2)"
         else:
             small = integers == _BITS or slot.tensor.data_type.bits == 4 or _INDICES.search(slot.field.name)
             lowest, highest = (0, 2) if small else (0 if dtype.kind == "u" else -9, 10)
-            made = f"rng.integers({lowest}, {highest}, {sizes})"
-        yield slot, f"{made}.astype(np.{dtype.name})"
+            expression = f"rng.integers({lowest}, {highest}, {sizes})"
+        yield slot, f"{expression}.astype(np.{dtype.name})"

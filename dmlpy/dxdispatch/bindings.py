@@ -317,8 +317,8 @@ def _hazards(desc: OperatorDesc, ranges: Mapping[str, Range]) -> list[Problem]:
             starts[place.resource.name] = free
             free += place.resource.size
     bound = [
-        BoundTensor(c_path(slot.place), slot.tensor, slot.field.marker.output, starts[held.resource.name] + held.offset, None)
+        BoundTensor(c_path(slot.place), slot.tensor, slot.field.marker.output, starts[binding.resource.name] + binding.offset, None)
         for slot in desc.slots()
-        if slot.tensor is not None and (held := ranges.get(slot.place)) is not None
+        if slot.tensor is not None and (binding := ranges.get(slot.place)) is not None
     ]
     return hazards(desc, bound, None, None)

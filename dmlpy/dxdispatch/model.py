@@ -86,8 +86,8 @@ def is_model(data: Mapping[str, Any]) -> bool:
 def root_remedy(data: Mapping[str, Any], *others: str) -> str | None:
     """The remedy for an object that is no model: the member that one of its names is meant to be, of a model or of `others`."""
     for key in data:
-        if (meant := nearest(key, (*_PARTS, *others))) is not None:
-            return f"did you mean {meant} by {brief(key)}?"
+        if (nearest_name := nearest(key, (*_PARTS, *others))) is not None:
+            return f"did you mean {nearest_name} by {brief(key)}?"
     return None
 
 
@@ -203,8 +203,8 @@ class _Loader(ProblemCollector):
             value = data.get(name)
             read[name] = value if isinstance(value, form) else form()
             if name not in data:
-                meant = nearest(name, unknown)
-                remedy = None if meant is None else f"did you mean {name} by {brief(meant)}?"
+                nearest_name = nearest(name, unknown)
+                remedy = None if nearest_name is None else f"did you mean {name} by {brief(nearest_name)}?"
                 problems.append(Problem("field.missing", name, "missing", words, remedy=remedy))
             elif not isinstance(value, form):
                 problems.append(Problem("field.form", name, brief(value), words))

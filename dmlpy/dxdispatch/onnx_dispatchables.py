@@ -265,13 +265,13 @@ def _without_type(path: str, value: Value) -> Problem:
 
 
 def _size_problems(path: str, value: Value, place: Range, shape: Shape) -> list[Problem]:
-    needed, held = nbytes(value, shape), place.resource.size - place.offset
-    if held >= needed:
+    needed, available = nbytes(value, shape), place.resource.size - place.offset
+    if available >= needed:
         return []
     why = [f"the tensor is {value.summary()}", f"of sizes {listed(shape)}"]
     if place.offset:
         why.append(f"the resource has {place.resource.size} bytes and is used from byte {place.offset} on")
-    return [Problem("bind.size", path, f"{held} bytes of {place.resource.name!r}", f"at least {needed}", tuple(why))]
+    return [Problem("bind.size", path, f"{available} bytes of {place.resource.name!r}", f"at least {needed}", tuple(why))]
 
 
 def _overlaps(outputs: Mapping[str, Value], places: Mapping[str, tuple[Range, Shape | None]]) -> Iterator[Problem]:

@@ -312,8 +312,8 @@ class _ModelRun:
         for name, tensor, place in self.bound_outputs(action):
             written.setdefault(place.resource.name, []).append((place.offset, tensor))
             data = np.frombuffer(self.read(self.resources[place.resource.name]), np.uint8)
-            held = tensor.memory
-            elements = np.ndarray(held.sizes, held.data_type.numpy, data.data, place.offset, held.numpy_strides())
+            memory = tensor.memory
+            elements = np.ndarray(memory.sizes, memory.data_type.numpy, data.data, place.offset, memory.numpy_strides())
             if elements.dtype.kind == "f" and (count := int(np.isnan(elements).sum())):
                 place_name = name if isinstance(action, OnnxDispatch) else c_path(name)
                 self.warn(f"{place_name} of dispatchable {action.dispatchable.name!r} has {count} NaN values")

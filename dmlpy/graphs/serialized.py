@@ -221,13 +221,13 @@ class _Reading:
         if len(outputs) != 1:
             raise _error("serialized.slots", table.place("outputNames"), plural(len(outputs), "name"), "1: a constant has one output")
         if data.kind == _CONSTANT_NAME:
-            held = data.table()
-            file_name = held.string("name", 4) or held.missing("name")
+            constant = data.table()
+            file_name = constant.string("name", 4) or constant.missing("name")
             self._define(outputs[0], _Source(-1, 0, file_name, name), table)
         elif data.kind == _CONSTANT_RAW_DATA:
-            held = data.table()
-            raw = held.bytes("data", 4)
-            self.nodes.append(ConstantNode(data=held.missing("data") if raw is None else raw, name=name))
+            constant = data.table()
+            raw = constant.bytes("data", 4)
+            self.nodes.append(ConstantNode(data=constant.missing("data") if raw is None else raw, name=name))
             self._write(outputs[0], len(self.nodes) - 1, 0, table)
         else:
             data.refuse(f"{_CONSTANT_NAME} (ConstantName) or {_CONSTANT_RAW_DATA} (ConstantRawData)")
@@ -244,16 +244,18 @@ class _Reading:
             edge = OutputEdge(from_node_index=node, from_node_output_index=index, graph_output_index=self.outputs[name])
             self.output_edges.append(edge)
 
-    def _read_operator(self, table: VerifiedTable, held: VerifiedTable, name: str, inputs: Sequence[str], outputs: Sequence[str]) -> None:
-        kind = _kind(held)
+    def _read_operator(
+        self, table: VerifiedTable, operator: VerifiedTable, name: str, inputs: Sequence[str], outputs: Sequence[str]
+    ) -> None:
+        kind = _kind(operator)
         node = len(self.nodes)
-        members = _read_tensors(held, "inputs", 6, kind.inputs(), inputs, table.place("inputNames"), self._flags)
-        members |= _read_tensors(held, "outputs", 8, kind.outputs(), outputs, table.place("outputNames"), lambda _: TensorFlags.NONE)
-        members |= _read_attributes(held, 10, kind, members)
+        members = _read_tensors(operator, "inputs", 6, kind.inputs(), inputs, table.place("inputNames"), self._flags)
+        members |= _read_tensors(operator, "outputs", 8, kind.outputs(), outputs, table.place("outputNames"), lambda _: TensorFlags.NONE)
+        members |= _read_attributes(operator, 10, kind, members)
         try:
             desc = kind(**members)
         except DescError as error:
-            raise DescError(SUBJECT, [problem.under(held.path) for problem in error.problems]) from None
+            raise DescError(SUBJECT, [problem.under(operator.path) for problem in error.problems]) from None
         self.nodes.append(OperatorNode(operator=desc, name=name))
         for index, text in enumerate(inputs):
             if text:

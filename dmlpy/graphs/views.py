@@ -97,11 +97,11 @@ def broadcast_sizes(*given: Sequence[int]) -> tuple[int, ...] | None:
     common = []
     for column in zip(*((1,) * (count - len(sizes)) + tuple(sizes) for sizes in given), strict=True):
         size = 1
-        for own in column:
-            if own != 1:
-                if size not in (1, own):
+        for operand_size in column:
+            if operand_size != 1:
+                if size not in (1, operand_size):
                     return None
-                size = own
+                size = operand_size
         common.append(size)
     return tuple(common)
 

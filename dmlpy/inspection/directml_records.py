@@ -158,6 +158,6 @@ def summary(short_name: str, records: tuple[Record, ...]) -> str:
             operator_record = record.operators[short_name]
             differing = sum(difference.count for difference in operator_record.differences if difference.kind.is_disagreement)
             total = operator_record.checked + operator_record.runs
-            said = f"{plural(differing, 'difference')} in {total}" if differing else f"agrees in all {total}"
-            return f"{record.directml_version}: {said}"
+            outcome = f"{plural(differing, 'difference')} in {total}" if differing else f"agrees in all {total}"
+            return f"{record.directml_version}: {outcome}"
     return ""

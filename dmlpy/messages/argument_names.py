@@ -20,7 +20,7 @@ class ArgumentNames:
 
     Args:
         of: what messages call one of the functions: `layer`, `function`.
-        meant: the arguments that a name may mean; the first one that a function has is proposed.
+        meanings: the arguments that a name may mean; the first one that a function has is proposed.
         remedies: the remedies for names that mean no argument.
         prefix: what precedes the name of a function in messages.
         place: gives what follows it, such as the caller's line.
@@ -29,13 +29,13 @@ class ArgumentNames:
     def __init__(
         self,
         of: str,
-        meant: Mapping[str, tuple[str, ...]],
+        meanings: Mapping[str, tuple[str, ...]],
         remedies: Mapping[str, str],
         prefix: str = "",
         place: Callable[[], str] = str,
     ) -> None:
         self._of = of
-        self._meant = meant
+        self._meanings = meanings
         self._remedies = remedies
         self._prefix = prefix
         self._place = place
@@ -48,13 +48,13 @@ class ArgumentNames:
         subject = self._prefix + make.__qualname__.removesuffix(".__init__")
 
         @wraps(make)
-        def made(*args: Any, **kwargs: Any) -> Any:
+        def checked(*args: Any, **kwargs: Any) -> Any:
             if not accepted.issuperset(kwargs):
                 place = " ".join(filter(None, (subject, self._place())))
                 raise DescError(place, [self.problem(name, known) for name in kwargs if name not in accepted])
             return make(*args, **kwargs)
 
-        return cast("MakeT", made)
+        return cast("MakeT", checked)
 
     def problem(self, name: str, known: Sequence[str]) -> Problem:
         """The problem of an argument that a function of these arguments does not have."""
@@ -63,5 +63,5 @@ class ArgumentNames:
 
     def remedy(self, name: str, known: Sequence[str]) -> str | None:
         """The remedy for an argument that a function of these arguments does not have."""
-        meant = next((f"did you mean {argument}?" for argument in self._meant.get(name, ()) if argument in known), None)
-        return meant or self._remedies.get(name) or did_you_mean(name, known)
+        suggestion = next((f"did you mean {argument}?" for argument in self._meanings.get(name, ()) if argument in known), None)
+        return suggestion or self._remedies.get(name) or did_you_mean(name, known)

@@ -56,8 +56,8 @@ class AlongAxisDesc(OperatorDesc):
         listed = next((self.along_axis[field.name] for field in self.tensor_fields() if field.listed), None)
         if listed is not None:
             parts = lengths.pop(listed)
-            return all(held == [sum(parts)] for held in lengths.values())
-        return all(len({*held, *([int(pattern)] if pattern.isdigit() else [])}) == 1 for pattern, held in lengths.items())
+            return all(sizes == [sum(parts)] for sizes in lengths.values())
+        return all(len({*sizes, *([int(pattern)] if pattern.isdigit() else [])}) == 1 for pattern, sizes in lengths.items())
 
     def aligned(self, slot: Slot, dimension_count: int) -> tuple[Term, ...] | None:
         pattern = self.along_axis.get(slot.field.name)

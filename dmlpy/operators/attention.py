@@ -409,10 +409,10 @@ class MultiheadAttention1Desc(AttentionDesc, dml="MULTIHEAD_ATTENTION1"):
         if self.past_sequence_lengths_tensor is None or len(lengths) != 1:
             return joined
         # The lengths say how much of a buffer is valid: it may have room for later steps, or be the past's, which receives the new keys.
-        (held,) = lengths
+        (length,) = lengths
         past = 0 if self.past_key_tensor is None else symbols["past_sequence_length"]
-        fits = held >= joined.value if self.past_key_tensor is None else held == past >= joined.value - past
-        return Explained(held, "the length of the present tensors; past_sequence_lengths_tensor gives the valid part") if fits else joined
+        fits = length >= joined.value if self.past_key_tensor is None else length == past >= joined.value - past
+        return Explained(length, "the length of the present tensors; past_sequence_lengths_tensor gives the valid part") if fits else joined
 
     @rule("heads of the queries share those of keys and values in groups of equal size; stacked, there are as many")
     def head_groups(self, symbols: Sizes, level: FeatureLevel) -> Iterable[Violation]:

@@ -69,7 +69,7 @@ else:
     def __getattr__(name: str) -> Any:
         from dmlpy.pydirectml.unknown_names import explain
 
-        raise AttributeError(explain(name, [own for own in globals() if not own.startswith("_")]), name=name)
+        raise AttributeError(explain(name, [public for public in globals() if not public.startswith("_")]), name=name)
 
 
 __all__ = [

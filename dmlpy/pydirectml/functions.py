@@ -85,7 +85,7 @@ def _fused(activation: FusedActivation) -> FusableDesc | None:
     if not isinstance(activation, FusedActivation):
         name = getattr(activation, "name", activation)
         names = (str(name).upper(), f"ACTIVATION_{str(name).upper()}")
-        remedy = next((f"FusedActivation(OperatorType.{own})" for own in names if own in OperatorType.__members__), None)
+        remedy = next((f"FusedActivation(OperatorType.{candidate})" for candidate in names if candidate in OperatorType.__members__), None)
         problem = Problem("field.form", "fused_activation", brief(name), "a FusedActivation", remedy=remedy)
         raise DescError(f"fused_activation {caller_location()}", [problem])
     return activation.desc()

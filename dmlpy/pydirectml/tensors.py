@@ -41,9 +41,9 @@ class TensorDesc:
     @classmethod
     def of(cls, desc: tensors.TensorDesc) -> TensorDesc:
         """The desc of dmlpy in pydirectml's form."""
-        made = cls.__new__(cls)
-        made.desc = desc
-        return made
+        wrapped = cls.__new__(cls)
+        wrapped.desc = desc
+        return wrapped
 
     @property
     def data_type(self) -> DataType:

@@ -21,7 +21,7 @@ def explain(name: str, public: Sequence[str]) -> str:
     """
     from dmlpy import x
 
-    functions = {own.replace("_", ""): own for own in public if own.islower()}
+    functions = {offered.replace("_", ""): offered for offered in public if offered.islower()}
     plain = name.replace("_", "").lower()
     found = next((functions[spelling] for spelling in (plain, f"activation{plain}") if spelling in functions), None)
     if found is not None and found != name:

@@ -35,8 +35,8 @@ def as_integers(values: Array, dtype: np.dtype[Any]) -> Array:
     whole = np.trunc(values)
     below, above = whole < limits.min, whole >= beyond
     inside = ~(below | above | np.isnan(whole))
-    held = np.where(inside, whole, 0.0).astype(dtype)
-    return np.where(below, dtype.type(limits.min), np.where(above, dtype.type(limits.max), held))
+    representable = np.where(inside, whole, 0.0).astype(dtype)
+    return np.where(below, dtype.type(limits.min), np.where(above, dtype.type(limits.max), representable))
 
 
 def of_float(value: float, data_type: DataType) -> Array:

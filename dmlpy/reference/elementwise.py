@@ -262,12 +262,12 @@ def _if(desc: Any, inputs: Inputs) -> Array:
 
 @defines(ElementWiseIsInfinityDesc)
 def _is_infinity(desc: Any, inputs: Inputs) -> Array:
-    asked: dict[IsInfinityMode, Callable[[Array], Array]] = {
+    predicates: dict[IsInfinityMode, Callable[[Array], Array]] = {
         IsInfinityMode.EITHER: np.isinf,
         IsInfinityMode.POSITIVE: np.isposinf,
         IsInfinityMode.NEGATIVE: np.isneginf,
     }
-    return asked[desc.infinity_mode](inputs["input_tensor"])
+    return predicates[desc.infinity_mode](inputs["input_tensor"])
 
 
 _SCALED: dict[type[OperatorDesc], Callable[[Array], Array]] = {

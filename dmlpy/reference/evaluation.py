@@ -99,8 +99,8 @@ class Definition:
         function = definition(type(desc))
         assert function is not None  # otherwise `why_undefined` gives a reason
         self.dtype, self._desc, self._function = dtype, desc, function
-        held = desc if wide_members else stored(desc)
-        self._computed = in_other_type(held, DataType.FLOAT32) if held.has_bfloat16 else held
+        computed = desc if wide_members else stored(desc)
+        self._computed = in_other_type(computed, DataType.FLOAT32) if computed.has_bfloat16 else computed
         slots = [(slot, slot.tensor) for slot in desc.input_slots() if slot.tensor is not None]
         self._is_plain = all(
             slot.index is None and slot.field.marker.at_most is None and tensor.data_type.bits > 4 for slot, tensor in slots

@@ -64,9 +64,9 @@ def _erf_of_floats(x: Array) -> Array:
     work = np.empty((3, min(values.size, _BLOCK)), x.dtype)
     for start in range(0, values.size, _BLOCK):
         value, result = (array[start : start + _BLOCK] for array in (values, results))
-        held, square, denominator = work[:, : value.size]
-        np.clip(value, -_ERF_IS_ONE, _ERF_IS_ONE, out=held)
-        np.multiply(held, held, out=square)
+        clipped, square, denominator = work[:, : value.size]
+        np.clip(value, -_ERF_IS_ONE, _ERF_IS_ONE, out=clipped)
+        np.multiply(clipped, clipped, out=square)
         for coefficients, polynomial in zip(_ERF_FLOAT32, (result, denominator), strict=True):
             np.multiply(square, coefficients[0], out=polynomial)
             for coefficient in coefficients[1:-1]:
@@ -74,7 +74,7 @@ def _erf_of_floats(x: Array) -> Array:
                 polynomial *= square
             polynomial += coefficients[-1]
         result /= denominator
-        result *= held
+        result *= clipped
         np.clip(result, -1.0, 1.0, out=result)
     return erf
 

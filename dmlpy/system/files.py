@@ -89,9 +89,9 @@ def refusal(status: os.stat_result) -> str | None:
     """Why a file is not read; None if it is."""
     if not stat.S_ISREG(status.st_mode):
         return f"{kind_of(status.st_mode)}, not a regular file"
-    held = getattr(status, "st_blocks", None)
-    if held is not None and status.st_size > _MAY_BE_SPARSE and held * _BLOCK * _MOST_HOLES < status.st_size:
-        return f"{status.st_size} bytes, of which the disk holds {held * _BLOCK}: the rest are holes"
+    blocks = getattr(status, "st_blocks", None)
+    if blocks is not None and status.st_size > _MAY_BE_SPARSE and blocks * _BLOCK * _MOST_HOLES < status.st_size:
+        return f"{status.st_size} bytes, of which the disk holds {blocks * _BLOCK}: the rest are holes"
     return None
 
 

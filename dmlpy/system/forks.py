@@ -40,9 +40,9 @@ _POOL = "concurrent.futures.thread"
 
 def lock() -> threading.Lock:
     """A lock that is free in a forked process."""
-    made = threading.Lock()
-    _locks.add(made)
-    return made
+    created = threading.Lock()
+    _locks.add(created)
+    return created
 
 
 def reentrant_lock(*, awaited: bool = False) -> RLock:
@@ -51,11 +51,11 @@ def reentrant_lock(*, awaited: bool = False) -> RLock:
     Args:
         awaited: whether a fork waits until no other thread holds it. Who holds it must not wait for an import of another thread.
     """
-    made = threading.RLock()
-    _locks.add(made)
+    created = threading.RLock()
+    _locks.add(created)
     if awaited:
-        _awaited.append(made)
-    return made
+        _awaited.append(created)
+    return created
 
 
 def free_in_child(lock: Any) -> None:
@@ -66,27 +66,27 @@ def free_in_child(lock: Any) -> None:
 def _before() -> None:
     had_pool = _POOL in sys.modules
     finished = _finish_imports()
-    for held in _awaited:
-        held.acquire()
+    for awaited in _awaited:
+        awaited.acquire()
     while _imports() - finished:  # what has begun since may need what is held
         _after()
         finished = _finish_imports()
-        for held in _awaited:
-            held.acquire()
+        for awaited in _awaited:
+            awaited.acquire()
     if not had_pool and _POOL in sys.modules:  # it was imported too late to acquire its lock
         sys.modules[_POOL]._global_shutdown_lock.acquire()
 
 
 def _after() -> None:
-    for held in _awaited:
+    for awaited in _awaited:
         with suppress(RuntimeError):  # an interrupt came before it was acquired
-            held.release()
+            awaited.release()
 
 
 def _free_locks() -> None:
     _forget_imports()
-    for made in (*_locks, *(_locks_of_properties() if sys.version_info < (3, 12) else ())):
-        made._at_fork_reinit()
+    for each in (*_locks, *(_locks_of_properties() if sys.version_info < (3, 12) else ())):
+        each._at_fork_reinit()
 
 
 def _locks_of_properties() -> Iterator[Any]:
@@ -117,8 +117,8 @@ def _forget_imports() -> None:
     """Forgets the imports of threads that a forked process does not have: their locks, and what there is of the modules."""
     locks, this = getattr(sys.modules.get("importlib._bootstrap"), "_module_locks", {}), threading.get_ident()
     for name in _imports():
-        held = locks[name]()
-        if getattr(held, "owner", None) == this:
+        import_lock = locks[name]()
+        if getattr(import_lock, "owner", None) == this:
             continue
         del locks[name]
         if getattr(getattr(sys.modules.get(name), "__spec__", None), "_initializing", False):

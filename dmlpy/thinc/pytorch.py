@@ -50,18 +50,18 @@ def from_pytorch(model: Model[Any, Any], *, dropout: float = 0.0) -> Model[Any, 
     given: dict[str, Any] = {"bi": network.bidirectional, "depth": network.num_layers, "dropout": dropout}
     if cell == "RNN":
         given["activation"] = network.nonlinearity
-    own: Model[Any, Any] = {"LSTM": LSTM, "GRU": GRU, "RNN": RNN}[cell](outputs, network.input_size, **given)
-    own.ops = model.ops
-    own.initialize()
-    flat = np.zeros(shape_of(cell, own).size, np.float32)
-    for layer, weights in enumerate(split(flat, shape_of(cell, own))):
+    converted: Model[Any, Any] = {"LSTM": LSTM, "GRU": GRU, "RNN": RNN}[cell](outputs, network.input_size, **given)
+    converted.ops = model.ops
+    converted.initialize()
+    flat = np.zeros(shape_of(cell, converted).size, np.float32)
+    for layer, weights in enumerate(split(flat, shape_of(cell, converted))):
         for name, part in _PARTS.items():
             for direction, suffix in enumerate(("", "_reverse")[: 1 + network.bidirectional]):
                 if (source := getattr(network, f"{name}_l{layer}{suffix}", None)) is not None:
                     target = getattr(weights, part)[direction : direction + 1]
                     copy_gates(target, source.detach().cpu().numpy()[None], cell, GateOrder.CUDNN, GateOrder.THINC)
-    own.set_param(cell, own.ops.asarray1f(cast("Any", flat)))
-    return own
+    converted.set_param(cell, converted.ops.asarray1f(cast("Any", flat)))
+    return converted
 
 
 def to_pytorch(model: Model[Any, Any]) -> Model[Any, Any]:

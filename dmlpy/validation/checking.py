@@ -51,8 +51,8 @@ def parse_level(feature_level: FeatureLevel | str | int) -> FeatureLevel:
         return FeatureLevel.parse(feature_level)
     except ValueError as error:
         expected, digits = str(error).removeprefix("expected "), re.findall(r"\d+", brief(feature_level))
-        meant = next((name for name in FeatureLevel.spellings() if name == "_".join(digits)), None)
-        problem = Problem("field.form", "feature_level", brief(feature_level), expected, remedy=meant and f"write {meant!r}")
+        intended = next((name for name in FeatureLevel.spellings() if name == "_".join(digits)), None)
+        problem = Problem("field.form", "feature_level", brief(feature_level), expected, remedy=intended and f"write {intended!r}")
         raise DescError("feature level", [problem]) from None
 
 
@@ -422,17 +422,19 @@ def _type_problems(desc: OperatorDesc, row: SupportRow, level: FeatureLevel, *, 
             yield _type_problem(desc, place, types, tensor, taken(types), level)
     for variable, limited in row.types.items():
         allowed = taken(limited)
-        held = [(place, tensor) for place, types, tensor in tensors if types == variable]
-        if not held or (held[0][1].data_type in allowed and all(tensor.data_type is held[0][1].data_type for _, tensor in held)):
+        of_variable = [(place, tensor) for place, types, tensor in tensors if types == variable]
+        if not of_variable or (
+            of_variable[0][1].data_type in allowed and all(tensor.data_type is of_variable[0][1].data_type for _, tensor in of_variable)
+        ):
             continue
-        candidates = [tensor.data_type for _, tensor in held if tensor.data_type in allowed]
+        candidates = [tensor.data_type for _, tensor in of_variable if tensor.data_type in allowed]
         entry = None
-        if not candidates and (entry := find_undocumented(desc, variable, [tensor for _, tensor in held], level)) is not None:
-            candidates = [tensor.data_type for _, tensor in held if str(tensor.data_type) in entry.types]
+        if not candidates and (entry := find_undocumented(desc, variable, [tensor for _, tensor in of_variable], level)) is not None:
+            candidates = [tensor.data_type for _, tensor in of_variable if str(tensor.data_type) in entry.types]
         # The sort is stable, so a tie goes to the earliest field.
         winner = next(iter(Counter(candidates).most_common(1)), (None,))[0]
-        places = [place for place, tensor in held if tensor.data_type is winner]
-        for place, tensor in held:
+        places = [place for place, tensor in of_variable if tensor.data_type is winner]
+        for place, tensor in of_variable:
             if entry is not None and tensor.data_type is winner:
                 yield undocumented_type(place, tensor, allowed, entry, level)
             if tensor.data_type is winner or tensor.data_type is DataType.UNKNOWN:

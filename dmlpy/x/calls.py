@@ -295,10 +295,10 @@ def _fill_number(value: Any, data_type: DataType, place: str) -> TensorRef:
     number: int | float | None
     try:
         number = int(value) if is_integer else float(value)
-        held = not is_integer or bool(value == number)
+        is_exact = not is_integer or bool(value == number)
     except Exception:  # an infinity or NaN as an integer, an integer larger than floats, or whatever the methods of a caller's type raise
-        number, held = None, False
-    if not held:
+        number, is_exact = None, False
+    if not is_exact:
         remedy = "cast the expression: x.cast(y, output_data_type='FLOAT32')" if is_integer else None
         raise DescError("number", [Problem("expression.number", place, brief(value), f"a value that {data_type} holds", remedy=remedy)])
     (ref,) = call("FILL_VALUE_CONSTANT", output_sizes=[1], value_data_type=data_type, value=number)

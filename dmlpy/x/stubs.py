@@ -139,13 +139,13 @@ def _stub(package: str, modules: Mapping[str, str], more: Iterable[str] = ()) ->
 
 def main(arguments: list[str]) -> int:
     """Writes the files, or with `--check` reports which are out of date; returns the exit status."""
-    made = texts()
-    stale = [path for path, text in made.items() if not path.is_file() or path.read_text(encoding="utf-8") != text]
+    contents = texts()
+    stale = [path for path, text in contents.items() if not path.is_file() or path.read_text(encoding="utf-8") != text]
     for path in stale:
         if "--check" in arguments:
             print(f"{path.relative_to(_ROOT.parent)} is not current: run python -m dmlpy.x.stubs")
         else:
-            write_text(path, made[path])
+            write_text(path, contents[path])
     return 1 if stale and "--check" in arguments else 0
 
 

@@ -39,7 +39,7 @@ class Library:
 def library(monkeypatch: pytest.MonkeyPatch) -> Library:
     found = Library()
     made = [Limits(found)]
-    monkeypatch.setattr(blas, "_made", made)
+    monkeypatch.setattr(blas, "_known_limits", made)
     monkeypatch.setattr(blas, "_limits", lambda: made)
     monkeypatch.setattr(os, "cpu_count", lambda: 8)
     monkeypatch.setattr(blas, "processors", lambda: 8)
@@ -126,7 +126,7 @@ def test_errors_and_interrupts_restore_the_number(library: Library) -> None:
         assert library.threads == 8
 
     # Python looks for no signals between taking a lock by `with` and its block, where only tracing interrupts.
-    blas._made[0]._lock = nullcontext()  # type: ignore[assignment]
+    blas._known_limits[0]._lock = nullcontext()  # type: ignore[assignment]
     assert interrupted_everywhere(blas, lambda: with_limited_blas(lambda stream: None, WORK_OF_A_THREAD)(0), check) > 50
 
 

@@ -83,6 +83,6 @@ class _JaxRunner(Runner):
             array.block_until_ready()
 
     def results(self) -> dict[str, Array]:
-        made = self._kept if isinstance(self._kept, tuple) else (self._kept,)
-        arrays = dict(zip(output_places(self._work), made, strict=False))
+        outputs = self._kept if isinstance(self._kept, tuple) else (self._kept,)
+        arrays = dict(zip(output_places(self._work), outputs, strict=False))
         return {place: self._work.described(place, np.asarray(array)) for place, array in arrays.items()}

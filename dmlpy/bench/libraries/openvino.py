@@ -82,4 +82,4 @@ class _OpenVinoRunner(Runner):
         self._request.infer()
 
     def results(self) -> dict[str, Array]:
-        return self._equivalent.described({name: self._request.get_tensor(name).data for name in self._equivalent.made})
+        return self._equivalent.described({name: self._request.get_tensor(name).data for name in self._equivalent.output_names})

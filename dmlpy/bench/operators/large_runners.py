@@ -104,8 +104,8 @@ class LargeTorchRunner(TorchRunner):
         context = case.variants[self._variant](torch) if self._variant else nullcontext()
         with torch.no_grad(), context:
             outputs = case.torch(torch, self._inputs[number])
-        made = [field for field in case.outputs if field not in case.lacking]
-        return dict(zip(made, outputs if isinstance(outputs, tuple) else (outputs,), strict=True))
+        described = [field for field in case.outputs if field not in case.lacking]
+        return dict(zip(described, outputs if isinstance(outputs, tuple) else (outputs,), strict=True))
 
     def results(self) -> dict[str, Array]:
         sizes = {field: tensor.sizes for field, tensor in self._work.operator_case.outputs.items()}

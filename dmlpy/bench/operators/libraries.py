@@ -102,7 +102,7 @@ class OnnxEquivalent:
         model: the model.
         operators: the operators of its nodes.
         arrays: its inputs.
-        made: the names of its outputs.
+        output_names: the names of its outputs.
 
     Args:
         onnx: the module.
@@ -129,14 +129,14 @@ class OnnxEquivalent:
             name: np.ascontiguousarray(array).reshape(array.shape) for name, array in inputs.items()
         }  # it makes vectors of scalars
         self.operators = [node.op_type for node in nodes]
-        self.made = [name for node in nodes for name in node.output if name in self._names]
+        self.output_names = [name for node in nodes for name in node.output if name in self._names]
         helper = onnx.helper
         infos = [
             helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(operand.dtype), operand.shape)
             for name, operand in self.arrays.items()
         ]
         initializers = [onnx.numpy_helper.from_array(array, name) for name, array in constants.items()]
-        outputs = [helper.make_empty_tensor_value_info(name) for name in self.made]
+        outputs = [helper.make_empty_tensor_value_info(name) for name in self.output_names]
         graph = helper.make_graph(nodes, "operator", infos, outputs, initializers)
         versions = [helper.make_opsetid("", case.opset), helper.make_opsetid(MICROSOFT, 1)]
         self.model = helper.make_model(graph, opset_imports=versions, ir_version=IR_VERSION)
@@ -151,11 +151,11 @@ class _OnnxRunner(Runner):
 
     def __init__(self, library: OnnxRuntime, work: OperatorWork) -> None:
         self._equivalent = OnnxEquivalent(library.onnx, work)
-        arrays, self._made = self._equivalent.arrays, self._equivalent.made
+        arrays, self._output_names = self._equivalent.arrays, self._equivalent.output_names
         session = library.session(self._equivalent.model)
         self.plan = (f"{library.provider}, {', '.join(self._equivalent.operators)}",)
         place = library.place
-        first = session.run(self._made, arrays)
+        first = session.run(self._output_names, arrays)
         library.mark()
         self._binding = session.io_binding()
         self._inputs = [library.runtime.OrtValue.ortvalue_from_numpy(array, *place) for array in arrays.values()]
@@ -163,7 +163,7 @@ class _OnnxRunner(Runner):
             self._binding.bind_ortvalue_input(name, value)
         make = library.runtime.OrtValue.ortvalue_from_shape_and_type
         self._results = [make(list(array.shape), array.dtype, *place) for array in first]
-        for name, value in zip(self._made, self._results, strict=True):
+        for name, value in zip(self._output_names, self._results, strict=True):
             self._binding.bind_ortvalue_output(name, value)
         self._session = session
 
@@ -171,7 +171,7 @@ class _OnnxRunner(Runner):
         self._session.run_with_iobinding(self._binding)
 
     def results(self) -> dict[str, Array]:
-        return self._equivalent.described({name: value.numpy() for name, value in zip(self._made, self._results, strict=True)})
+        return self._equivalent.described({name: value.numpy() for name, value in zip(self._output_names, self._results, strict=True)})
 
 
 def output_places(work: OperatorWork) -> list[str]:

@@ -137,22 +137,22 @@ class KernelLibrary:
     def _make(self, futures: Mapping[Kernel, Future[Any]]) -> None:
         """Loads kernels and wakes the threads that wait for them; `futures` holds those that this thread has put into `_pending`."""
         failure: DeviceError | None = None
-        made: dict[Kernel, Any] = {}
+        loaded: dict[Kernel, Any] = {}
         try:
             for kernel, (image, symbol) in self.images(list(futures)).items():
                 shared_bytes = self.limits.shared_memory_per_block if kernel.dynamic_shared else 0
-                made[kernel] = self.runtime.load(self.device, image, symbol, shared_bytes)
+                loaded[kernel] = self.runtime.load(self.device, image, symbol, shared_bytes)
         except DeviceError as error:
             failure = error
             raise
         finally:
             with self._lock:
-                self._functions |= made
+                self._functions |= loaded
                 for kernel in futures:
                     del self._pending[kernel]
             for kernel, future in futures.items():
-                if kernel in made:
-                    future.set_result(made[kernel])
+                if kernel in loaded:
+                    future.set_result(loaded[kernel])
                 elif failure is not None:
                     future.set_exception(failure)
                 else:

@@ -54,8 +54,8 @@ class PlanMaker:
         self.module, self.__name__ = place.split(":")
 
     def __call__(self, desc: Any, target: Target) -> Plan:
-        made: Plan = self.load()(desc, target)
-        return made
+        plan: Plan = self.load()(desc, target)
+        return plan
 
     def load(self) -> Callable[[Any, Target], Plan]:
         """Imports the module."""

@@ -68,8 +68,8 @@ class GraphCalls:
         if (addresses := self._inputs.addresses(tensors, written=False)) is None:
             return None
         if allocates:  # new memory is nobody else's
-            made = self._device.outputs(self._descs, stream, self._purpose)
-            addresses.update({name: address_of(array) for name, array in made.items()})
+            outputs = self._device.outputs(self._descs, stream, self._purpose)
+            addresses.update({name: address_of(array) for name, array in outputs.items()})
         else:
             if (written := self._outputs.addresses(tensors, written=True)) is None:
                 return None
@@ -77,9 +77,9 @@ class GraphCalls:
             if any(first[1] > second[0] for first, second in pairwise(spans)):
                 return None
             addresses.update(written)
-            made = {name: tensors[name] for name in written}
+            outputs = {name: tensors[name] for name in written}
         self.run(addresses, None, stream)
-        return made
+        return outputs
 
     def run(self, addresses: Mapping[str, int], scratch: Memory | None, stream: int) -> None:
         """Runs the graph once.

@@ -299,8 +299,8 @@ class CompiledGraph:
         bound, problems = self._arguments.bind(given, wanted, self._input_order(), "input", handle)
         if problems:
             raise BindError(f"{self.name}.profile", problems)
-        made = self.device.outputs(self.outputs, handle, f"outputs of {self.name}")
-        written = [binding.bind_allocated(self.device, name, self.outputs[name], array) for name, array in made.items()]
+        allocated = self.device.outputs(self.outputs, handle, f"outputs of {self.name}")
+        written = [binding.bind_allocated(self.device, name, self.outputs[name], array) for name, array in allocated.items()]
         binding.order_after_producers(self.device, bound, handle, [])
         if persistent is None and self.prepared_inputs:
             persistent = self._packing.pack([item for item in bound if item.name in self._prepared_names], None, handle)
@@ -407,9 +407,9 @@ class CompiledGraph:
         if problems:
             raise BindError(self.name, problems)
         absent = {name: self.outputs[name] for name, value in results.items() if value is None}
-        made = self.device.outputs(absent, handle, f"outputs of {self.name}")
-        results.update(made)
-        written += [binding.bind_allocated(self.device, name, absent[name], array) for name, array in made.items()]
+        allocated = self.device.outputs(absent, handle, f"outputs of {self.name}")
+        results.update(allocated)
+        written += [binding.bind_allocated(self.device, name, absent[name], array) for name, array in allocated.items()]
         binding.order_after_producers(self.device, [*bound, *written], handle, producers)
         if persistent is None and self.prepared_inputs:
             persistent = self._packing.pack([item for item in bound if item.name in self._prepared_names], None, handle)

@@ -174,9 +174,9 @@ class GraphLaunches:
     def bounded_values(self, addresses: Mapping[str, int]) -> BoundedValues:
         """The bounds of values that exist before the graph runs, by their names in the graph, with the values."""
         values: list[tuple[ValueBound, np.ndarray[Any, Any]]] = []
-        for bound, (root, byte), held in self._value_bounds:
+        for bound, (root, byte), memory in self._value_bounds:
             pointer = self._base(root, addresses) + byte
-            values.append((bound, array_at(pointer, held.sizes, held.data_type.numpy, held.element_strides)))
+            values.append((bound, array_at(pointer, memory.sizes, memory.data_type.numpy, memory.element_strides)))
         return values
 
     def _find_value_bounds(self) -> list[tuple[ValueBound, Location, TensorDesc]]:
@@ -187,6 +187,6 @@ class GraphLaunches:
                 source = ir.reads[step.node, bound.name]
                 if source[0] is None or ir.constant(source) is not None:
                     name = ir.value_label(source) if source[0] is None else self._label(source[0])
-                    held = step.operator.desc.tensors()[bound.name].memory
-                    bounds.append((bound._replace(name=name), step.tensors[bound.name], held))
+                    memory = step.operator.desc.tensors()[bound.name].memory
+                    bounds.append((bound._replace(name=name), step.tensors[bound.name], memory))
         return bounds

@@ -118,10 +118,10 @@ class _ChainBuilder:
             outside = list(dict.fromkeys(source for node in self.members for _, source in self._inner_reads(node)))
             operands = self._operands(outside)
             if operands is not None:
-                made = self._made(*operands)
-                if made is None:
+                group = self._group(*operands)
+                if group is None:
                     break  # with more nodes, these constants do not repeat either
-                groups.append(made)
+                groups.append(group)
                 if self._is_needed(operands[0]):
                     self.kept.add(operands[0])  # its own function may become part of the convolution before it
             # The last one first: what others are functions of cannot come behind them.
@@ -208,7 +208,7 @@ class _ChainBuilder:
     def _result(self) -> TensorDesc:
         return self.ir.tensors[self.last, 0]
 
-    def _made(self, source: Source, rows: Source | None) -> NodeGroup | None:
+    def _group(self, source: Source, rows: Source | None) -> NodeGroup | None:
         """The members as one operator on bytes; None if they read blocks of constants, or others along the last dimension."""
         ir, nodes = self.ir, tuple(sorted(self.members, key=self.ir.step))
         constants: list[tuple[Source, TensorDesc]] = []  # symbolic sizes have no hash

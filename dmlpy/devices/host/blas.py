@@ -106,17 +106,17 @@ class Limits:
         self._launches, self._own = {}, None
 
 
-_made: list[Limits] = []
+_known_limits: list[Limits] = []
 
 
 @cache
 def _limits() -> Sequence[Limits]:
-    _made.extend(Limits(library) for library in _numpys_libraries())
-    return tuple(_made)
+    _known_limits.extend(Limits(library) for library in _numpys_libraries())
+    return tuple(_known_limits)
 
 
 def _renew() -> None:
-    for limits in _made:
+    for limits in _known_limits:
         limits.forked()
 
 

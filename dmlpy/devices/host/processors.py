@@ -46,20 +46,20 @@ def _quota_now() -> int | None:
     return known_quota
 
 
-def quota(own: Path, groups: Path) -> int | None:
+def quota(memberships: Path, groups: Path) -> int | None:
     """The least number of whole processors that a process's control groups, and those above them, allow; None if they set no limit.
 
     Args:
-        own: the file that lists the process's groups: `/proc/self/cgroup`.
+        memberships: the file that lists the process's groups: `/proc/self/cgroup`.
         groups: where the groups are mounted. In a container the paths may be those outside it: missing files count as no limit.
     """
-    return min((int(time_us / period_us) for time_us, period_us in _limits(own, groups)), default=None)
+    return min((int(time_us / period_us) for time_us, period_us in _limits(memberships, groups)), default=None)
 
 
-def _limits(own: Path, groups: Path) -> Iterator[tuple[int, int]]:
+def _limits(memberships: Path, groups: Path) -> Iterator[tuple[int, int]]:
     """The microseconds that each group may use in each period."""
     try:
-        lines = own.read_text().splitlines()
+        lines = memberships.read_text().splitlines()
     except (OSError, UnicodeDecodeError):
         return
     for line in lines:

@@ -89,8 +89,8 @@ class BoundTensor:
         """The tensor in host memory as an array, not copied: of 4-bit elements its bytes."""
         if self.array is not None:
             return self.array
-        held = self.desc.memory
-        return array_at(self.pointer, held.sizes, held.data_type.numpy, held.element_strides)
+        memory = self.desc.memory
+        return array_at(self.pointer, memory.sizes, memory.data_type.numpy, memory.element_strides)
 
 
 MAX_KNOWN = 64
@@ -274,13 +274,13 @@ def _array_problems(device: Device, name: str, desc: TensorDesc, seen: ArrayView
         else:
             problems.append(_foreign_memory_problem(device, name, seen.device, "an array"))
     problems += value_form_problems(name, desc, seen, output=output)
-    itemsize, held = seen.dtype.itemsize, desc.memory
-    if seen.dtype != held.data_type.numpy or seen.shape != held.sizes:
+    itemsize, memory = seen.dtype.itemsize, desc.memory
+    if seen.dtype != memory.data_type.numpy or seen.shape != memory.sizes:
         return problems
     if any(stride % itemsize for stride in seen.strides):
-        problems.append(_stride_problem(name, held, f"{list(seen.strides)} bytes", output=output))
-    elif not same_layout(held, strides := tuple(stride // itemsize for stride in seen.strides)):
-        problems.append(_stride_problem(name, held, str(list(strides)), output=output))
+        problems.append(_stride_problem(name, memory, f"{list(seen.strides)} bytes", output=output))
+    elif not same_layout(memory, strides := tuple(stride // itemsize for stride in seen.strides)):
+        problems.append(_stride_problem(name, memory, str(list(strides)), output=output))
     return problems
 
 
@@ -506,8 +506,8 @@ def int4_array(device: Device, value: Any) -> np.ndarray[Any, Any] | None:
 
 def strided(data: np.ndarray[Any, Any], desc: TensorDesc) -> np.ndarray[Any, Any]:
     """Views bytes of memory as the array that holds a described tensor, without a copy."""
-    held = desc.memory
-    return np.ndarray(held.sizes, held.data_type.numpy, data.data, strides=held.numpy_strides())
+    memory = desc.memory
+    return np.ndarray(memory.sizes, memory.data_type.numpy, data.data, strides=memory.numpy_strides())
 
 
 def stage(desc: TensorDesc, values: np.ndarray[Any, Any] | None) -> np.ndarray[Any, Any]:

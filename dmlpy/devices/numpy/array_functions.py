@@ -91,7 +91,7 @@ class WholePlan(ArrayPlan):
     @cached_property
     def _arrays_at(self) -> list[tuple[str, Callable[[int], Array]]]:
         """For each tensor its place, and a function from its address to its array."""
-        return [(place, arrays_at(held.sizes, dtype, held.element_strides)) for place, held, dtype in self._memories]
+        return [(place, arrays_at(memory.sizes, dtype, memory.element_strides)) for place, memory, dtype in self._memories]
 
     @cached_property
     def _product(self) -> int:

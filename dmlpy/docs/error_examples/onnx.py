@@ -76,8 +76,8 @@ def onnx_empty() -> Any:
 def onnx_export() -> Any:
     g = dml.GraphBuilder()
     state, numbers = (dml.TensorDesc(data_type="UINT32", sizes=[1, 1, 1, count]) for count in (6, 8))
-    made = g.add(dml.RandomGeneratorDesc, input_state_tensor=g.input("state", state), output_tensor=numbers, type="PHILOX_4X32_10")
-    g.output("y", made)
+    generated = g.add(dml.RandomGeneratorDesc, input_state_tensor=g.input("state", state), output_tensor=numbers, type="PHILOX_4X32_10")
+    g.output("y", generated)
     onnx.export(g.build())
 
 

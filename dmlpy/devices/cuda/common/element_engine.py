@@ -197,12 +197,12 @@ class Elementwise:
             yield (Axis(min(share, outer.size - first), outer.strides), *inner), starts
 
     def _launch(self, library: KernelLibrary, width: int, axes: tuple[Axis, ...], pointers: Sequence[int]) -> Launch:
-        made = self._arguments.get(width) if axes is self.axes else None
-        if made is None:
-            made = self._without_addresses(width, axes)
+        parts = self._arguments.get(width) if axes is self.axes else None
+        if parts is None:
+            parts = self._without_addresses(width, axes)
             if axes is self.axes:
-                self._arguments[width] = made
-        kernel, packs, given = made
+                self._arguments[width] = parts
+        kernel, packs, given = parts
         argument = given.view(np.uint8).copy().view(kernel.parameters)  # faster than copying field by field
         argument["output"] = pointers[0]
         if len(pointers) > 1:

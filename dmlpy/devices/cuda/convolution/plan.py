@@ -126,12 +126,12 @@ class ConvolutionPlan(TunablePlan):
         if self._tile is None:
             return {}
         copied = bool(self._copied[1])
-        made = {}
+        plans = {}
         for tile in (self._tile, *self._others):
             if bool(self._placed_for(tile)[1][1]) == copied:
                 name = f"{tile.sums} {tile.rows}x{tile.columns}"
-                made[name] = partial(ConvolutionPlan, self._desc, self._library, self._arithmetic, tile)
-        return made
+                plans[name] = partial(ConvolutionPlan, self._desc, self._library, self._arithmetic, tile)
+        return plans
 
     def _placed_for(self, tile: Tile | None) -> tuple[tuple[Strides, Strides], list[list[Elementwise]]]:
         """How x and the filter lie for tiles, and the steps that copy each of them; none where copies would take longer than they save."""

@@ -116,13 +116,13 @@ def precompiled_header(flags: tuple[str, ...]) -> Path:
     folder = cache_directory() / f"headers-{key[:16]}"
     if not folder.exists():
         with tempfile.TemporaryDirectory(dir=folder.parent) as workplace:
-            made = Path(workplace) / "headers"
-            made.mkdir()
+            built = Path(workplace) / "headers"
+            built.mkdir()
             header = HERE / "cuda_on_cpu.h"
-            command = ["g++", *flags, "-x", "c++-header", str(header), "-o", str(made / f"{header.name}.gch")]
+            command = ["g++", *flags, "-x", "c++-header", str(header), "-o", str(built / f"{header.name}.gch")]
             subprocess.run(command, capture_output=True, check=False)
             with contextlib.suppress(OSError):  # another process was faster
-                made.rename(folder)
+                built.rename(folder)
     return folder
 
 
@@ -151,20 +151,20 @@ def _compile(
     with tempfile.TemporaryDirectory(dir=target.parent) as workplace:
         source = Path(workplace) / "kernel.cpp"
         source.write_text(text)
-        made = Path(workplace) / "made"
+        built = Path(workplace) / "made"
         headers = [precompiled_header((*flags, *instruments)), HERE] if precompiled else [HERE]
         compile_only = ["g++", *flags, *instruments, *(f"-I{folder}" for folder in headers), str(source)]
-        commands = [[*compile_only, *map(str, linked), "-o", str(made)]]
+        commands = [[*compile_only, *map(str, linked), "-o", str(built)]]
         if instruments:
             compiled = str(Path(workplace) / "kernel.o")
             named = f"-fdebug-prefix-map={os.getcwd()}=."
-            commands = [[*compile_only, named, "-c", "-o", compiled], ["g++", *flags, compiled, *map(str, linked), "-o", str(made)]]
+            commands = [[*compile_only, named, "-c", "-o", compiled], ["g++", *flags, compiled, *map(str, linked), "-o", str(built)]]
         for command in commands:
             # symbols name the sources relative to the folder where g++ runs
             outcome = subprocess.run(command, capture_output=True, text=True, check=False, cwd=directory() if "-g" in flags else None)
             if outcome.returncode:
                 raise DeviceError(f"g++ refuses the kernel:\n{outcome.stderr}")
-        made.replace(target)
+        built.replace(target)
 
 
 @functools.cache

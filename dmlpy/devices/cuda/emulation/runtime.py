@@ -383,7 +383,7 @@ class EmulatedRuntime(CpuStreams):
     def _hold(self, memory: CpuMemory, stream: int) -> None:
         """Keeps memory alive for the graph, if the stream is being captured. Other work is done when it is enqueued."""
         if stream in self._recordings:
-            self._recordings[stream].held.append(memory)
+            self._recordings[stream].retained.append(memory)
 
     def check_guards(self) -> None:
         """Raises AssertionError if a byte outside any allocation was written, be it freed since or not."""
@@ -417,9 +417,9 @@ class EmulatedRuntime(CpuStreams):
     def to_device(self, device: int, array: Array, stream: int) -> DeviceArray:
         self.counts["to_device"] += 1
         self._refuse_capture("to_device", stream)
-        made = self.empty(device, array.shape, packed_strides(array.shape), array.dtype, stream)
-        made.set(array)
-        return made
+        copy = self.empty(device, array.shape, packed_strides(array.shape), array.dtype, stream)
+        copy.set(array)
+        return copy
 
     def upload(self, device: int, data: Array, stream: int) -> CpuMemory:
         self.counts["upload"] += 1

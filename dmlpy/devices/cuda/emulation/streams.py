@@ -26,7 +26,7 @@ class Graph:
 
     thread: int
     operations: list[Callable[[], object]] = field(default_factory=list)
-    held: list[CpuMemory] = field(default_factory=list)
+    retained: list[CpuMemory] = field(default_factory=list)
 
     def __len__(self) -> int:
         return len(self.operations)

@@ -63,7 +63,7 @@ class FusedProduct:
 
     def bind(self, library: KernelLibrary, pointers: Mapping[str, int]) -> list[Launch] | None:
         """Its launches over tensors at these addresses; None if the library has no algorithm for them."""
-        made = []
+        launches = []
         for (a, b, output), entry, batch in self.product.matrices(pointers):
             addend, bias = None, 0
             if self.c is not None and self.adds_row:
@@ -74,8 +74,8 @@ class FusedProduct:
             launch = fused_gemm(library, pointers, a, b, output, fusion, tf32=self.product.tf32, batch=batch)
             if launch is None:
                 return None
-            made.append(launch)
-        return made
+            launches.append(launch)
+        return launches
 
 
 def _is_row(c: Operand) -> bool:

@@ -56,7 +56,11 @@ def largest_gradient_kernel(data_type: np.dtype[Any], index_type: np.dtype[Any])
 
 
 def _covering_value(
-    desc: PoolingDesc, sizes: Sequence[int], outgoing: Sequence[int], inputs: Sequence[Sequence[int]], own: Sequence[Sequence[int]] = ()
+    desc: PoolingDesc,
+    sizes: Sequence[int],
+    outgoing: Sequence[int],
+    inputs: Sequence[Sequence[int]],
+    per_output: Sequence[Sequence[int]] = (),
 ) -> tuple[np.ndarray[Any, Any], int]:
     """The value of a `covering` field, and the elements of the outgoing gradient.
 
@@ -65,10 +69,10 @@ def _covering_value(
         sizes: of the outgoing gradient.
         outgoing: its strides.
         inputs: strides of the tensors that have an element for each position.
-        own: strides of those that have one for each element of the outgoing gradient.
+        per_output: strides of those that have one for each element of the outgoing gradient.
     """
-    rank, windows, tensors = len(sizes), pooling_windows(desc), len(inputs) + len(own)
-    strides = [outgoing, *((*tensor[:2], *(0 for _ in tensor[2:])) for tensor in inputs), *own]
+    rank, windows, tensors = len(sizes), pooling_windows(desc), len(inputs) + len(per_output)
+    strides = [outgoing, *((*tensor[:2], *(0 for _ in tensor[2:])) for tensor in inputs), *per_output]
     strides += counts_along((1,) * SPATIAL, rank)
     value, count = np.zeros((), _covering_type(tensors)), int(np.prod(sizes, dtype=object))
     value["axes"] = axes_value(merged(sizes, strides), len(strides))

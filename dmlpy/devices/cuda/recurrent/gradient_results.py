@@ -244,8 +244,8 @@ class RecurrentGradientPlan(GradientMemory):
                 work.append(self._operand(FLOAT, source, multiplier, columns, states.pointer, places))
             else:
                 narrow = places.scratch.get("states")
-                held = StridedRows(places.reserve.hidden, columns) if narrow is None else StridedRows(narrow, columns, self._type)
-                states = self._states_before(held, run.direction)
+                hidden_states = StridedRows(places.reserve.hidden, columns) if narrow is None else StridedRows(narrow, columns, self._type)
+                states = self._states_before(hidden_states, run.direction)
             left = gradients.transposed(0, rows, run.column * hidden, run.gates * hidden)
             product = result.block(run.row * hidden, run.gates * hidden, 0, columns)
             work.append(gemm(self._library, places.scratch, left, states.transposed(0, rows, 0, columns), product, tf32=self._tf32))

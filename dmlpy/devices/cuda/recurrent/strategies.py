@@ -234,8 +234,8 @@ class Choice(Generic[PlanT]):
         why = "as asked for" if self.asked_for else "the least estimate of a step, from a model that was not measured"
         lines = [f"strategy {self.strategy}: {why}"]
         for strategy, verdict in self.verdicts.items():
-            said = verdict if isinstance(verdict, str) else f"{verdict.step_us:.2f} us; {verdict.what}"
-            lines.append(f"    {strategy}: {said}")
+            outcome = verdict if isinstance(verdict, str) else f"{verdict.step_us:.2f} us; {verdict.what}"
+            lines.append(f"    {strategy}: {outcome}")
         return "\n".join(lines)
 
 
@@ -278,19 +278,19 @@ def make_plan(plans: Plans[PlanT], desc: RecurrentDesc, library: KernelLibrary, 
     """The plan for a checked desc by the best strategy, or the named one; arguments and errors as for `choose`."""
     choice, why = choose(plans, desc, library.limits, tf32, strategy), ""
     try:
-        plan = _made(choice, library, why)
+        plan = _build_plan(choice, library, why)
     except NotResidentError as error:  # known only once the kernel is loaded
         why, refused = str(error), choice.strategy
         log_once(FALLBACKS, lambda: f"{desc.c_name}, strategy {refused}: {why}: other kernels run instead")
         choice = choose(plans, desc, library.limits, tf32, strategy, not_resident=why)
-        plan = _made(choice, library, why)
+        plan = _build_plan(choice, library, why)
     waits = choice.option.cooperative or choice.option.clustered
     if isinstance(plan, ResidentPlan) and waits and strategy is None:  # only the driver knows if a launch fits
-        plan.fall_back_on(lambda refused: _made(choice.without_waits(refused), library, refused))
+        plan.fall_back_on(lambda refused: _build_plan(choice.without_waits(refused), library, refused))
     return plan
 
 
-def _made(choice: Choice[PlanT], library: KernelLibrary, not_resident: str) -> PlanT:
+def _build_plan(choice: Choice[PlanT], library: KernelLibrary, not_resident: str) -> PlanT:
     plan = choice.option.plan(library, choice.reason)
     plan.estimate, plan.not_resident = choice.option.estimate, not_resident
     return plan

@@ -79,12 +79,12 @@ class CaptureDriver:
 
     def watch(self, graph: int) -> GraphEnd:
         """Detects that a graph, and all that was instantiated and cloned from it, is destroyed and has run for the last time."""
-        end, made = GraphEnd(), _POINTER()
-        self._call("cuUserObjectCreate", ctypes.byref(made), end.lock, GraphEnd.destructor, 1, _NO_DESTRUCTOR_SYNC)
+        end, user_object = GraphEnd(), _POINTER()
+        self._call("cuUserObjectCreate", ctypes.byref(user_object), end.lock, GraphEnd.destructor, 1, _NO_DESTRUCTOR_SYNC)
         try:
-            self._call("cuGraphRetainUserObject", graph, made, 1, _MOVE)
+            self._call("cuGraphRetainUserObject", graph, user_object, 1, _MOVE)
         except DeviceError:
-            self._library.cuUserObjectRelease(made, 1)
+            self._library.cuUserObjectRelease(user_object, 1)
             raise
         return end
 
@@ -170,10 +170,10 @@ class GraphMemory:
         """
         capture, graph = self._driver.capture(stream)
         with self._lock:
-            held = self._held.get(capture)
-            if held is None:
-                held = self._held[capture] = self._driver.watch(graph), {}
-            held[1][id(block)] = block
+            retained = self._held.get(capture)
+            if retained is None:
+                retained = self._held[capture] = self._driver.watch(graph), {}
+            retained[1][id(block)] = block
             self._holding.add(self)
 
     def let_go(self, most: int | None = None) -> bool:
@@ -184,11 +184,11 @@ class GraphMemory:
         ended = []
         with self._lock:
             for capture in list(islice(self._held, most)):
-                held = self._held.pop(capture)
-                if held[0].come():
-                    ended.append(held)
+                retained = self._held.pop(capture)
+                if retained[0].come():
+                    ended.append(retained)
                 else:
-                    self._held[capture] = held
+                    self._held[capture] = retained
             if not self._held:
                 self._holding.discard(self)
         return bool(ended)  # the blocks are deleted here, without the lock

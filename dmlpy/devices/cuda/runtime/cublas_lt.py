@@ -95,7 +95,7 @@ class CublasLt:
             return None
         c = d if fusion.addend is None else fusion.addend
         rounds = tf32 and a.data_type.name == "float32"
-        operation = self._made("cublasLtMatmulDesc", COMPUTE_32F_FAST_TF32 if rounds else COMPUTE_32F, REAL_TYPES["float32"])
+        operation = self._create("cublasLtMatmulDesc", COMPUTE_32F_FAST_TF32 if rounds else COMPUTE_32F, REAL_TYPES["float32"])
         # cublasLt is column-major: see `Cublas.bind`.
         self._set("cublasLtMatmulDesc", operation, _TRANS_A, _INT(OP_N if b.transposed else OP_T))
         self._set("cublasLtMatmulDesc", operation, _TRANS_B, _INT(OP_T if a.transposed else OP_N))
@@ -122,7 +122,7 @@ class CublasLt:
     def _layout(self, matrix: Matrix, batch: int) -> Any:
         """The layout of a matrix as it lies in memory, whose rows are columns there."""
         length, count = (matrix.rows, matrix.columns) if matrix.transposed else (matrix.columns, matrix.rows)
-        layout = self._made("cublasLtMatrixLayout", REAL_TYPES[matrix.data_type.name], length, count, matrix.row_stride)
+        layout = self._create("cublasLtMatrixLayout", REAL_TYPES[matrix.data_type.name], length, count, matrix.row_stride)
         if batch > 1:
             self._set("cublasLtMatrixLayout", layout, _BATCH_COUNT, _INT(batch))
             self._set("cublasLtMatrixLayout", layout, _BATCH_OFFSET, _LONG(matrix.step))
@@ -130,7 +130,7 @@ class CublasLt:
 
     def _algorithm(self, operation: Any, layouts: list[Any], matrices: tuple[Matrix, ...], workspace: int) -> HeuristicResult | None:
         """The algorithm that is expected to be the fastest; its first member is what `cublasLtMatmul` takes."""
-        preference = self._made("cublasLtMatmulPreference")
+        preference = self._create("cublasLtMatmulPreference")
         self._set("cublasLtMatmulPreference", preference, _MAX_WORKSPACE, _SIZE(workspace))
         self._set("cublasLtMatmulPreference", preference, _REDUCTION_SCHEMES, ctypes.c_uint32(_SUMS_OF_COMPUTE_TYPE))
         for attribute, matrix in zip(_MIN_ALIGNMENTS, matrices, strict=True):
@@ -145,12 +145,12 @@ class CublasLt:
             raise DeviceError(f"cublasLtMatmulAlgoGetHeuristic failed with cublasStatus_t {status}")
         return result if count.value and not result.state and result.workspace_size <= workspace else None
 
-    def _made(self, kind: str, *arguments: int) -> Any:
+    def _create(self, kind: str, *arguments: int) -> Any:
         """A new descriptor, which lives as long as this pointer."""
-        made = _POINTER()
-        self._call(f"{kind}Create", ctypes.byref(made), *arguments)
-        weakref.finalize(made, getattr(self._library, f"{kind}Destroy"), made.value).atexit = False
-        return made
+        descriptor = _POINTER()
+        self._call(f"{kind}Create", ctypes.byref(descriptor), *arguments)
+        weakref.finalize(descriptor, getattr(self._library, f"{kind}Destroy"), descriptor.value).atexit = False
+        return descriptor
 
     def _set(self, kind: str, descriptor: Any, attribute: int, value: Any) -> None:
         self._call(f"{kind}SetAttribute", descriptor, attribute, ctypes.byref(value), ctypes.sizeof(value))

@@ -66,10 +66,10 @@ class TiledPlan(Plan):
         self.persistent_size = self._packed.size
         self._stores_sums = self._finish.absent and not coefficients
         self._tiles = tuple(self._divided())
-        self._own = Layout(self._scratch(), _ALIGNMENT)
+        self._thread_layout = Layout(self._scratch(), _ALIGNMENT)
         most = geometry.multiplications // _WORK_OF_A_THREAD
         self._threads = max(1, min(available_threads(), len(self._tiles), most))
-        self.prepared_temporary_size = self._threads * self._own.size
+        self.prepared_temporary_size = self._threads * self._thread_layout.size
         self.temporary_size = self.prepared_temporary_size + self.persistent_size
 
     @property
@@ -182,7 +182,10 @@ class TiledPlan(Plan):
             arrays["bias"] = self._of_channels("bias_tensor", tensors["bias_tensor"])
         if self.constants:
             arrays |= self._packed.arrays_at(place)
-        work = [self._work(arrays, self._own.arrays_at(temporary + thread * self._own.size)) for thread in range(self._threads)]
+        work = [
+            self._work(arrays, self._thread_layout.arrays_at(temporary + thread * self._thread_layout.size))
+            for thread in range(self._threads)
+        ]
 
         def compute(tile: Tile, thread: int) -> None:
             work[thread](tile)

@@ -70,15 +70,15 @@ class NormalizationPlan(PlanWithoutConstants):
         partial = [("sums", *self._partial_sums())] if self._sums() else []
         statistics = [(name, blocking.statistics, dtype) for name, dtype in self._statistics().items()]
         self._shared = Layout([*partial, *statistics], _ALIGNMENT)
-        self._own = Layout(self._thread_scratch(), _ALIGNMENT)
+        self._thread_layout = Layout(self._thread_scratch(), _ALIGNMENT)
         self._threads = self._count_threads()
-        self.temporary_size = self._shared.size + self._threads * self._own.size
+        self.temporary_size = self._shared.size + self._threads * self._thread_layout.size
 
     def _count_threads(self) -> int:
         """The threads that share the blocks."""
         entries = prod(self._geometry.sizes)
         size = entries * self._geometry.operands[self._roles[0]].data_type.numpy.itemsize
-        affordable = max(_FEW_THREADS, int(_LARGEST_SCRATCH * size / max(1, self._own.size)))
+        affordable = max(_FEW_THREADS, int(_LARGEST_SCRATCH * size / max(1, self._thread_layout.size)))
         return max(1, min(available_threads(), entries // _ENTRIES_OF_A_THREAD, self._blocking.block_count, affordable))
 
     @abstractmethod
@@ -166,8 +166,8 @@ class NormalizationLaunch:
             self.tensors[role] = array_at(pointers[operand.name], sizes, operand.data_type.numpy, strides)
         self.statistics = plan._shared.arrays_at(temporary)
         first = temporary + plan._shared.size
-        self.own = [plan._own.arrays_at(first + thread * plan._own.size) for thread in range(plan._threads)]
-        self._expanded: list[dict[str, tuple[Any, int]]] = [{} for _ in self.own]
+        self.thread_arrays = [plan._thread_layout.arrays_at(first + thread * plan._thread_layout.size) for thread in range(plan._threads)]
+        self._expanded: list[dict[str, tuple[Any, int]]] = [{} for _ in self.thread_arrays]
         self.direct = {role for role in plan._roles if role in TENSORS and plan._is_direct(role)}
         self._dots = self.blocking.axes[-1].reduced and not self.blocking.expands
         self._ones = np.ones(self.blocking.largest[-1], COMPUTE)
@@ -190,7 +190,7 @@ class NormalizationLaunch:
 
     def scratch(self, name: str, block: Block, thread: int) -> Array:
         """A thread's scratch array in a block's shape."""
-        return self.own[thread][name][: prod(block.shape)].reshape(block.shape)
+        return self.thread_arrays[thread][name][: prod(block.shape)].reshape(block.shape)
 
     def read(self, role: str, block: Block, thread: int) -> Array:
         """A tensor's entries of a block in the compute type, in place or copied."""
@@ -206,7 +206,7 @@ class NormalizationLaunch:
         coefficients = self.statistics[name][block.groups]
         if not self.blocking.expands:
             return coefficients
-        expanded = self.own[thread][f"expanded {name}"].reshape(-1)[: prod(block.shape[1:])].reshape(block.shape[1:])
+        expanded = self.thread_arrays[thread][f"expanded {name}"].reshape(-1)[: prod(block.shape[1:])].reshape(block.shape[1:])
         holds = block.groups, block.shape[1]
         if self._expanded[thread].get(name) != holds:
             np.copyto(expanded, coefficients[0])
@@ -217,7 +217,7 @@ class NormalizationLaunch:
         """Sums `first`, or `first * second`, over the block's entries of each group into sum `at` of the block's row."""
         sums, shape = self.statistics["sums"][at, block.row][block.groups], block.shape
         if self._dots:
-            apart = self.own[thread]["apart"][: prod(shape[:-1])].reshape(shape[:-1])
+            apart = self.thread_arrays[thread]["apart"][: prod(shape[:-1])].reshape(shape[:-1])
             np.vecdot(first, self._ones[: shape[-1]] if second is None else second, out=apart)
             np.add.reduce(apart, axis=(0, *self.blocking.inner_reduced[:-1]), dtype=np.float64, out=sums[..., 0], keepdims=True)
             return
@@ -226,11 +226,11 @@ class NormalizationLaunch:
             # As rows of one axis, a view that einsum does not find itself, cut short so that their sums stay in the first-level cache.
             pieces = gcd(shape[1], _PIECES) if self.blocking.expands else 1
             shape = (shape[0] * pieces, shape[1] // pieces, *shape[2:])
-            apart = self.own[thread]["apart"][: prod(shape[1:])]
+            apart = self.thread_arrays[thread]["apart"][: prod(shape[1:])]
             flat = [operand.reshape(shape[0], -1) for operand in operands]
             np.einsum("ab->b" if second is None else "ab,ab->b", *flat, out=apart)
         else:
-            apart = self.own[thread]["apart"][: prod(shape[1:])]
+            apart = self.thread_arrays[thread]["apart"][: prod(shape[1:])]
             np.einsum(self._one if second is None else self._two, *operands, out=apart.reshape(shape[1:]))
         inner = tuple(at - 1 for at in self.blocking.inner_reduced)
         np.add.reduce(apart.reshape(shape[1:]), axis=inner, dtype=np.float64, out=sums[0], keepdims=True)

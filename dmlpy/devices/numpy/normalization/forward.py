@@ -195,5 +195,5 @@ class Forward:
 
     def _activate(self, y: Array, thread: int) -> None:
         assert self._activation is not None
-        scratch = self._launch.own[thread]
+        scratch = self._launch.thread_arrays[thread]
         self._activation.bind(y, y, scratch["activation"], scratch["mask"])()
