@@ -219,13 +219,13 @@ def _multiply(device: dml.Device, product: Product) -> Callable[[], object]:
     if device.memory_kind == "cpu":
         stacked, results = np.tile(right.T, (_calls(product), 1, 1)), np.empty((_calls(product), rows, columns), dtype)
         return lambda: np.matmul(left, stacked, out=results)
-    from dmlpy.devices.cuda.runtime.interface import Matrix
+    from dmlpy.devices.cuda.runtime.interface import Matrix, MatrixProduct
 
     assert isinstance(device, CudaDevice)
     runtime, ordinal, stream = device.runtime, device.ordinal, device.current_stream()
     a, b = (device.upload(array, stream) for array in (left, right))
     c = device.allocate(4 * rows * columns, stream, "a product")
-    matrices = (
+    multiplied = MatrixProduct(
         Matrix(a.pointer, rows, terms, terms, dtype),
         Matrix(b.pointer, columns, terms, terms, dtype),
         Matrix(c.pointer, rows, columns, columns, np.dtype(np.float32)),
@@ -233,7 +233,7 @@ def _multiply(device: dml.Device, product: Product) -> Callable[[], object]:
     operands = (a, b, c)
 
     def multiply() -> tuple[Any, ...]:
-        runtime.gemm(ordinal, *matrices, stream)
+        runtime.gemm(ordinal, multiplied, stream)
         return operands
 
     return multiply

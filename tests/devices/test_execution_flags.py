@@ -13,7 +13,7 @@ import dmlpy as dml
 from dmlpy.compiler import Flags
 from dmlpy.devices.cuda.emulation.runtime import H100, T4
 from dmlpy.devices.cuda.plans import STRATEGIES
-from dmlpy.devices.cuda.runtime.interface import Limits, Matrix
+from dmlpy.devices.cuda.runtime.interface import Limits, MatrixProduct
 from dmlpy.dxdispatch import RunOptions, load
 from dmlpy.dxdispatch.runner import _ModelRun
 from tests.support.cuda.dry_run import DryRunRuntime
@@ -109,19 +109,8 @@ class ProductsRuntime(DryRunRuntime):
         super().__init__(*options)
         self.products: list[tuple[str, bool]] = []
 
-    def gemm(
-        self,
-        device: int,
-        a: Matrix,
-        b: Matrix,
-        c: Matrix,
-        stream: int,
-        accumulate: bool = False,
-        tf32: bool = False,
-        workspace: int = 0,
-        batch: int = 1,
-    ) -> None:
-        self.products.append((a.data_type.name, tf32))
+    def gemm(self, device: int, product: MatrixProduct, stream: int, workspace: int = 0) -> None:
+        self.products.append((product.a.data_type.name, product.rounds))
 
 
 def products(case: Case, limits: Limits, data_type: str, flags: dml.ExecutionFlags = NONE) -> tuple[list[tuple[str, bool]], str]:

@@ -13,7 +13,7 @@ import pytest
 from dmlpy.devices.cuda.runtime import cupy_pool
 from dmlpy.devices.cuda.runtime.captures import RELAXED
 from dmlpy.devices.cuda.runtime.cupy_runtime import CupyRuntime
-from dmlpy.devices.cuda.runtime.interface import Matrix
+from dmlpy.devices.cuda.runtime.interface import Matrix, MatrixProduct
 from tests.support.cuda.fakes.captures import GLOBAL, THREAD_LOCAL
 from tests.support.cuda.fakes.cupy_bindings import FakeGpus
 from tests.support.cuda.fakes.runtime_over_fake_cupy import in_a_fresh_thread
@@ -56,7 +56,7 @@ def kernels(runtime: CupyRuntime, waiting: list[Any]) -> None:
 def products(runtime: CupyRuntime, waiting: list[Any], stream: int = 0) -> None:
     one = Matrix(512, 1, 1, 1, np.dtype(np.float32))
     with runtime.use(0):
-        runtime.gemm(0, one, one, one, stream)
+        runtime.gemm(0, MatrixProduct(one, one, one), stream)
 
 
 def own_captures(runtime: CupyRuntime, waiting: list[Any]) -> None:

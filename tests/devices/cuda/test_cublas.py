@@ -12,7 +12,7 @@ import pytest
 
 from dmlpy.devices.cuda.emulation.compiler import compile_program
 from dmlpy.devices.cuda.runtime.cublas import Cublas
-from dmlpy.devices.cuda.runtime.interface import Matrix
+from dmlpy.devices.cuda.runtime.interface import Matrix, MatrixProduct
 from dmlpy.messages.problems import DeviceError
 from tests.support.cuda.library_matrices import matrix, operand
 from tests.support.tools import require
@@ -94,7 +94,7 @@ def test_product(library: ctypes.CDLL, m: int, n: int, k: int, transposed: tuple
     (a, left), (b, right) = (operand(rng, rows, k, dtype, turned) for rows, turned in zip((m, n), transposed, strict=True))
     c = rng.standard_normal((m, n + 3)).astype(np.float32) if accumulate else np.full((m, n + 3), np.nan, np.float32)
     before = c.copy()
-    Cublas(library).bind(left, right, matrix(c, n), accumulate, False)(5)
+    Cublas(library).bind(MatrixProduct(left, right, matrix(c, n), accumulate))(5)
     product = a.astype(np.float64) @ b.astype(np.float64).T
     np.testing.assert_allclose(c[:, :n], product + before[:, :n] if accumulate else product, rtol=1e-5, atol=1e-5)
     np.testing.assert_array_equal(c[:, n:], before[:, n:])
@@ -108,7 +108,7 @@ def test_a_batch_is_one_call(library: ctypes.CDLL, dtype: Any) -> None:
     a, b = rng.standard_normal((2, 3)).astype(dtype), rng.standard_normal((5, 9, 4)).astype(dtype)
     c = np.full((5, 3, 8), np.nan, dtype)
     right = replace(matrix(b[0], 3), rows=7, step=b[0].size)
-    Cublas(library).bind(matrix(a, 3), right, replace(matrix(c[0, :2], 7), step=c[0].size), False, False, None, 5)(16)
+    Cublas(library).bind(MatrixProduct(matrix(a, 3), right, replace(matrix(c[0, :2], 7), step=c[0].size), batch=5))(16)
     product = a.astype(np.float64) @ b[:, :7, :3].astype(np.float64).transpose(0, 2, 1)
     np.testing.assert_allclose(c[:, :2, :7], product, rtol=1e-5 if dtype == np.float32 else 2e-3, atol=1e-3)
     assert np.isnan(c[:, 2]).all()
@@ -120,7 +120,7 @@ def test_a_product_of_halves_may_be_rounded_to_them(library: ctypes.CDLL) -> Non
     """Once, from its sum in float32."""
     a = np.array([[2048.0, 1.0, 1.0]], np.float16)
     c = np.zeros((1, 1), np.float16)
-    Cublas(library).bind(matrix(a, 3), matrix(np.ones_like(a), 3), matrix(c, 1), False, False)(5)
+    Cublas(library).bind(MatrixProduct(matrix(a, 3), matrix(np.ones_like(a), 3), matrix(c, 1)))(5)
     assert c[0, 0] == 2050, "in halves 2048 + 1 is 2048"
     assert library.seen_compute_type() == 68
 
@@ -129,11 +129,12 @@ def test_a_product_works_in_the_memory_that_it_is_given(library: ctypes.CDLL) ->
     """In any stream; a product without a workspace uses cuBLAS's, even after another product in the same stream."""
     blas = Cublas(library)
     one = matrix(np.ones((1, 1), np.float32), 1)
-    given = [blas.bind(one, one, one, False, False, memory) for memory in ((4096, 256), (8192, 512))]
-    without = blas.bind(one, one, one, False, False)
+    product = MatrixProduct(one, one, one)
+    given = [blas.bind(product, memory) for memory in ((4096, 256), (8192, 512))]
+    without = blas.bind(product)
 
-    def used(product: Callable[[int], None], stream: int) -> tuple[int | None, int]:
-        product(stream)
+    def used(multiply: Callable[[int], None], stream: int) -> tuple[int | None, int]:
+        multiply(stream)
         return library.seen_workspace(), library.seen_workspace_size()
 
     for stream in (16, 32):
@@ -152,7 +153,7 @@ def test_tf32_is_of_one_product(library: ctypes.CDLL) -> None:
     seen = []
     for dtype, tf32 in ((np.float32, True), (np.float32, False), (np.float16, True), (np.float16, False)):
         factor = matrix(np.ones((1, 1), dtype), 1)
-        blas.bind(factor, factor, sum_, False, tf32)(0)
+        blas.bind(MatrixProduct(factor, factor, sum_, tf32=tf32))(0)
         seen.append(library.seen_compute_type())
     assert seen == [77, 68, 68, 68]  # CUBLAS_COMPUTE_32F_FAST_TF32, CUBLAS_COMPUTE_32F
 
@@ -161,4 +162,4 @@ def test_a_refusal_is_reported(library: ctypes.CDLL) -> None:
     wide = np.ones((2, 4), np.float32)
     overlapping = Matrix(wide.ctypes.data, 2, 4, 3, wide.dtype)
     with pytest.raises(DeviceError, match="cublasGemmEx failed with cublasStatus_t 7"):
-        Cublas(library).bind(overlapping, overlapping, matrix(np.ones((2, 2), np.float32), 2), False, False)(0)
+        Cublas(library).bind(MatrixProduct(overlapping, overlapping, matrix(np.ones((2, 2), np.float32), 2)))(0)

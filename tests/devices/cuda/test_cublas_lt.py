@@ -14,10 +14,10 @@ from dmlpy.devices.cuda.device import CudaDevice
 from dmlpy.devices.cuda.emulation.compiler import compile_program
 from dmlpy.devices.cuda.emulation.runtime import EmulatedRuntime
 from dmlpy.devices.cuda.matrix import product as matrix_product
-from dmlpy.devices.cuda.runtime import cupy_runtime as cupy_runtime
+from dmlpy.devices.cuda.runtime import cupy_runtime
 from dmlpy.devices.cuda.runtime.cublas_lt import CublasLt, HeuristicResult
 from dmlpy.devices.cuda.runtime.cupy_runtime import CupyRuntime
-from dmlpy.devices.cuda.runtime.interface import Fusion
+from dmlpy.devices.cuda.runtime.interface import Fusion, MatrixProduct
 from tests.support.cuda.library_matrices import Array, matrix, operand
 from tests.support.operators.layout_runs import by_definition, repeated, run
 from tests.support.tolerance import assert_close
@@ -137,7 +137,7 @@ def test_product(library: ctypes.CDLL, dtype: Any, transposed: tuple[bool, bool]
         bias.ctypes.data if "bias" in epilogue else 0,
         "relu" in epilogue,
     )
-    bound = CublasLt(library).bind(left, right, matrix(d, n), fusion, False, WORKSPACE, 1)
+    bound = CublasLt(library).bind(MatrixProduct(left, right, matrix(d, n)), fusion, WORKSPACE)
     assert bound is not None
     bound(48)
     expected = alpha * (a.astype(np.float64) @ b.astype(np.float64).T)
@@ -153,8 +153,9 @@ def test_a_batch_with_an_addend(library: ctypes.CDLL) -> None:
     rng = np.random.default_rng(1)
     a, b, c = (rng.standard_normal(sizes).astype(np.float32) for sizes in ((2, 3), (5, 9, 4), (5, 3, 8)))
     d = np.full((5, 4, 8), np.nan, np.float32)
-    first = [replace(matrix(own[0, :rows], columns), step=own[0].size) for own, rows, columns in ((b, 7, 3), (c, 2, 7), (d, 2, 7))]
-    bound = CublasLt(library).bind(matrix(a, 3), first[0], first[2], replace(PLAIN, beta=1.0, addend=first[1]), False, WORKSPACE, 5)
+    first = [replace(matrix(array[0, :rows], columns), step=array[0].size) for array, rows, columns in ((b, 7, 3), (c, 2, 7), (d, 2, 7))]
+    product = MatrixProduct(matrix(a, 3), first[0], first[2], batch=5)
+    bound = CublasLt(library).bind(product, replace(PLAIN, beta=1.0, addend=first[1]), WORKSPACE)
     assert bound is not None
     bound(0)
     np.testing.assert_allclose(d[:, :2, :7], a @ b[:, :7, :3].transpose(0, 2, 1) + c[:, :2, :7], rtol=1e-5, atol=1e-5)
@@ -169,7 +170,7 @@ def test_what_the_choice_is_asked_for(library: ctypes.CDLL) -> None:
     seen = []
     for dtype, tf32 in ((np.float32, True), (np.float32, False), (np.float16, True)):
         a, b, d = (replace(matrix(np.zeros((2, 8), dtype), 8), pointer=base + offset) for offset in (16, 512, 4))
-        bound = CublasLt(library).bind(a, b, replace(d, columns=2), PLAIN, tf32, WORKSPACE, 1)
+        bound = CublasLt(library).bind(MatrixProduct(a, b, replace(d, columns=2), tf32=tf32), PLAIN, WORKSPACE)
         assert bound is not None
         bound(0)
         seen.append(library.seen_compute())
@@ -185,9 +186,9 @@ def test_no_algorithm_is_no_product(library: ctypes.CDLL, status: int, count: in
     try:
         if error:
             with pytest.raises(dml.DeviceError, match="cublasLtMatmulAlgoGetHeuristic failed with cublasStatus_t 14"):
-                CublasLt(library).bind(one, one, one, PLAIN, False, WORKSPACE, 1)
+                CublasLt(library).bind(MatrixProduct(one, one, one), PLAIN, WORKSPACE)
         else:
-            assert CublasLt(library).bind(one, one, one, PLAIN, False, WORKSPACE, 1) is None
+            assert CublasLt(library).bind(MatrixProduct(one, one, one), PLAIN, WORKSPACE) is None
     finally:
         library.answer_with(0, 1)
 
@@ -196,14 +197,14 @@ def test_no_algorithm_is_no_product(library: ctypes.CDLL, status: int, count: in
 def test_a_misaligned_bias_is_no_product(library: ctypes.CDLL, offset: int) -> None:
     """The library reads 16 bytes of it at once, whatever its address is."""
     one = matrix(np.ones((1, 1), np.float32), 1)
-    bound = CublasLt(library).bind(one, one, one, replace(PLAIN, bias=4096 + offset), False, WORKSPACE, 1)
+    bound = CublasLt(library).bind(MatrixProduct(one, one, one), replace(PLAIN, bias=4096 + offset), WORKSPACE)
     assert (bound is None) == (offset % 16 != 0)
 
 
 def test_descriptors_live_as_long_as_the_product(library: ctypes.CDLL) -> None:
     one = matrix(np.ones((1, 1), np.float32), 1)
     before = library.seen_alive()
-    bound = CublasLt(library).bind(one, one, one, PLAIN, False, WORKSPACE, 1)
+    bound = CublasLt(library).bind(MatrixProduct(one, one, one), PLAIN, WORKSPACE)
     assert library.seen_alive() == before + 5
     del bound
     assert library.seen_alive() == before
@@ -277,7 +278,7 @@ def test_a_library_that_is_missing_is_no_product(runtime: CupyRuntime, monkeypat
 
     one = matrix(np.ones((1, 1), np.float32), 1)
     monkeypatch.setattr(cupy_runtime, "CublasLt", missing)
-    assert runtime.bind_fused_gemm(0, one, one, one, PLAIN, False, 4096, 1) is None
+    assert runtime.bind_fused_gemm(0, MatrixProduct(one, one, one), PLAIN, 4096) is None
 
 
 def test_the_library_is_asked_where_the_product_runs(runtime: CupyRuntime, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -295,7 +296,7 @@ def test_the_library_is_asked_where_the_product_runs(runtime: CupyRuntime, monke
     monkeypatch.setattr(cupy_runtime, "CublasLt", Asked)
     for _ in range(2):
         runtime._cudart.setDevice(0)
-        runtime.bind_fused_gemm(1, one, one, one, PLAIN, False, 4096, 1)
+        runtime.bind_fused_gemm(1, MatrixProduct(one, one, one), PLAIN, 4096)
     assert (seen, runtime._cudart.getDevice()) == ([1, 1, 1], 0)
 
 

@@ -17,7 +17,7 @@ from dmlpy.description.arrays import view
 from dmlpy.devices.cuda.runtime import cupy_pool
 from dmlpy.devices.cuda.runtime import cupy_runtime as cupy_runtime
 from dmlpy.devices.cuda.runtime.cupy_runtime import CupyRuntime
-from dmlpy.devices.cuda.runtime.interface import Matrix
+from dmlpy.devices.cuda.runtime.interface import Matrix, MatrixProduct
 from dmlpy.messages.hresult import HResult
 from dmlpy.messages.problems import DeviceError
 from tests.support.cuda.fakes.captures import CUDARuntimeError
@@ -33,8 +33,9 @@ BLOCK = (128, 1, 1)
 OLDEST_CUPY = "14.0"
 
 
-def matrix() -> Matrix:
-    return Matrix(512, 1, 1, 1, np.dtype(np.float32))
+def product(**options: bool) -> MatrixProduct:
+    one = Matrix(512, 1, 1, 1, np.dtype(np.float32))
+    return MatrixProduct(one, one, one, **options)
 
 
 # the emulated GPU has the fake CuPy
@@ -207,7 +208,7 @@ def test_cublas_is_started_by_the_first_product(runtime: CupyRuntime) -> None:
 def test_each_device_has_a_handle_of_its_own(runtime: CupyRuntime) -> None:
     for device in (1, 0, 1):
         with runtime.use(device):
-            runtime.gemm(device, matrix(), matrix(), matrix(), 0, accumulate=device == 1, tf32=device == 0)
+            runtime.gemm(device, product(accumulate=device == 1, tf32=device == 0), 0)
     assert runtime._cublas[1].products == [(0, None, True, False)] * 2  # type: ignore[attr-defined]
     assert runtime._cublas[0].products == [(0, None, False, True)]  # type: ignore[attr-defined]
 
@@ -420,7 +421,7 @@ def test_a_graph_repeats_what_was_captured(device: int, runtime: CupyRuntime, gp
 
     def issue(stream: int) -> None:
         runtime.launch(function, (1, 1, 1), 128, 0, ARGUMENT, stream)
-        runtime.gemm(device, matrix(), matrix(), matrix(), stream, workspace=4096)
+        runtime.gemm(device, product(), stream, workspace=4096)
 
     runtime.workspace_size(device)
     blocks = dict(gpus.blocks)
@@ -444,7 +445,7 @@ def test_the_memory_that_cublas_wants(major: int, expected: int, runtime: CupyRu
 
 def test_a_capture_that_fails_is_ended(runtime: CupyRuntime, gpus: FakeGpus) -> None:
     def issue(stream: int) -> None:
-        runtime.gemm(0, matrix(), matrix(), matrix(), stream)
+        runtime.gemm(0, product(), stream)
         runtime.synchronize(stream)
 
     runtime.workspace_size(0)

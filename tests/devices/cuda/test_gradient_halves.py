@@ -18,7 +18,7 @@ from dmlpy.devices.cuda.emulation.runtime import H100, T4, EmulatedRuntime
 from dmlpy.devices.cuda.kernels import KernelLibrary, strided
 from dmlpy.devices.cuda.recurrent.gradient_kernels import UNPACK, gradient_kernel
 from dmlpy.devices.cuda.recurrent.gradient_tables import MOST_PARTS, narrowed, put_scale, scale_of, scaled
-from dmlpy.devices.cuda.runtime.interface import CudaRuntime, Matrix
+from dmlpy.devices.cuda.runtime.interface import CudaRuntime, MatrixProduct
 from tests.support.cuda.gradient_cases import BARRIER, PLAIN, STRATEGIES, Case
 from tests.support.operators.bfloat16_cases import BFLOAT16
 from tests.support.recurrent.block_cell_runs import check, described, random_inputs, run
@@ -168,27 +168,16 @@ class Exact(EmulatedRuntime):
         super().__init__(H100)
         self.factors = 0
 
-    def gemm(
-        self,
-        device: int,
-        a: Matrix,
-        b: Matrix,
-        c: Matrix,
-        stream: int,
-        accumulate: bool = False,
-        tf32: bool = False,
-        workspace: int = 0,
-        batch: int = 1,
-    ) -> None:
+    def gemm(self, device: int, product: MatrixProduct, stream: int, workspace: int = 0) -> None:
         def check() -> None:
-            for factor in (a, b):
+            for factor in (product.a, product.b):
                 values = self._matrix(factor, 0).astype(np.float32)
                 np.testing.assert_array_equal(rounded_to_tf32(values), values)
                 self.factors += 1
 
-        if tf32:
+        if product.rounds:
             self._issue(stream, check)
-        super().gemm(device, a, b, c, stream, accumulate, tf32, workspace, batch)
+        super().gemm(device, product, stream, workspace)
 
 
 @pytest.mark.parametrize(

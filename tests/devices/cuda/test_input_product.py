@@ -16,7 +16,7 @@ from dmlpy.devices.cuda.plans import STRATEGIES, Target
 from dmlpy.devices.cuda.recurrent import input_product
 from dmlpy.devices.cuda.recurrent.layer import RecurrentPlan
 from dmlpy.devices.cuda.recurrent.plan import recurrent_plan
-from dmlpy.devices.cuda.runtime.interface import Limits, Matrix
+from dmlpy.devices.cuda.runtime.interface import Limits, MatrixProduct
 from dmlpy.operators.recurrent.layer import RecurrentDesc
 from tests.support.cuda import layer_plans, training_layers
 from tests.support.cuda.dry_run import DryRunRuntime
@@ -52,10 +52,10 @@ class ResultsRuntime(EmulatedRuntime):
         super().__init__(H100)
         self.found: set[str] = set()
 
-    def gemm(self, device: int, a: Matrix, b: Matrix, c: Matrix, *arguments: Any) -> None:
-        if c.rows == T * B:
-            self.found.add(c.data_type.name)
-        super().gemm(device, a, b, c, *arguments)
+    def gemm(self, device: int, product: MatrixProduct, stream: int, workspace: int = 0) -> None:
+        if product.c.rows == T * B:
+            self.found.add(product.c.data_type.name)
+        super().gemm(device, product, stream, workspace)
 
 
 @pytest.mark.each_value

@@ -13,7 +13,7 @@ from dmlpy.devices.cuda.emulation.compiler import run_sanitized
 from dmlpy.devices.cuda.emulation.launches import CpuFunction
 from dmlpy.devices.cuda.emulation.memory import DeviceArray, DlpackArray
 from dmlpy.devices.cuda.emulation.runtime import T4, EmulatedRuntime
-from dmlpy.devices.cuda.runtime.interface import Matrix
+from dmlpy.devices.cuda.runtime.interface import Matrix, MatrixProduct
 from dmlpy.messages.problems import DeviceError
 from tests.support.cuda.dry_run import DryRunRuntime
 from tests.support.cuda.kernel_parameters import PARAMETERS, Array, device, parameters, unset
@@ -388,15 +388,15 @@ def test_gemm(data_type: Any, m: int, n: int, k: int, accumulate: bool, transpos
         Matrix(array.pointer, *size, array.shape[1], array.dtype, turned)
         for array, size, turned in zip(on_device, sizes, (*transposed, False), strict=True)
     )
-    runtime.gemm(0, left, right, result, 0, accumulate)
+    runtime.gemm(0, MatrixProduct(left, right, result, accumulate), 0)
     expected = c.astype(np.float64)
     a, b = (stored[:, :-2].T if turned else stored[:, :-2] for stored, turned in zip((a, b), transposed, strict=True))
     expected[:, :n] = a.astype(np.float64) @ b.T + accumulate * c[:, :n]
     np.testing.assert_allclose(on_device[2].get(), expected, rtol=1e-5, atol=1e-5)
     with pytest.raises(DeviceError, match="do not fit"):
-        runtime.gemm(0, left, right, Matrix(on_device[2].pointer, m + 1, n, n, np.dtype(np.float32)), 0)
+        runtime.gemm(0, MatrixProduct(left, right, Matrix(on_device[2].pointer, m + 1, n, n, np.dtype(np.float32))), 0)
     with pytest.raises(DeviceError, match="row by row"):
-        runtime.gemm(0, left, right, replace(result, transposed=True), 0)
+        runtime.gemm(0, MatrixProduct(left, right, replace(result, transposed=True)), 0)
 
 
 def test_strided_arrays_are_copied_there_and_back() -> None:

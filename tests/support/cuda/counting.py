@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 import dmlpy as dml
+from dmlpy.devices.cuda.runtime.interface import MatrixProduct
 from dmlpy.messages.problems import DeviceError
 from tests.support.cuda.dry_run import DryRunRuntime
 from tests.support.recurrent.networks import Network, gradient_inputs, poisoned, upstream, values
@@ -23,8 +24,7 @@ class CountingRuntime(DryRunRuntime):
             raise DeviceError("launch: no")
         self.counts["launch"] += 1
 
-    def gemm(self, *arguments: Any, **named: Any) -> None:
-        *_, workspace, _ = arguments
+    def gemm(self, device: int, product: MatrixProduct, stream: int, workspace: int = 0) -> None:
         assert workspace > 0, "a product without memory to work in: while a stream is captured the library would allocate some"
         self.counts["gemm"] += 1
 

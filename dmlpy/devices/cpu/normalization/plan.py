@@ -440,8 +440,8 @@ class _CompiledLaunch(NormalizationLaunch):
             "groups": groups,
             "inner": inner,
             "chunks": chunks,
-            "scratch": plan._own.pointers(scratch)["vector"],
-            "scratch_size": plan._own.size,
+            "scratch": plan._thread_layout.pointers(scratch)["vector"],
+            "scratch_size": plan._thread_layout.size,
             "centre": self._zeros,
             "low": 0.0 if isinstance(plan._geometry.activation, ActivationReluDesc) else -inf,
         }

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from dmlpy.devices.cuda.kernels import KernelLibrary
-    from dmlpy.devices.cuda.runtime.interface import Fusion, Matrix
+    from dmlpy.devices.cuda.runtime.interface import Fusion, MatrixProduct
     from dmlpy.devices.plan import Launch
 
 FLOAT = np.dtype(np.float32)
@@ -49,27 +49,15 @@ def workspace(library: KernelLibrary) -> tuple[str, Sequence[int], np.dtype[Any]
     return "workspace", (library.runtime.workspace_size(library.device) + _WORKSPACE_ALIGNMENT,), np.dtype(np.uint8)
 
 
-def gemm(
-    library: KernelLibrary,
-    scratch: Mapping[str, int],
-    a: Matrix,
-    b: Matrix,
-    c: Matrix,
-    accumulate: bool = False,
-    *,
-    tf32: bool,
-    batch: int = 1,
-) -> Launch:
-    """Matrix products that work in the scratch array "workspace": see `CudaRuntime.gemm`. `tf32` is for factors of float32."""
-    place = scratch["workspace"]
-    rounds = tf32 and a.data_type == FLOAT
-    return library.runtime.bind_gemm(library.device, a, b, c, accumulate, rounds, place + -place % _WORKSPACE_ALIGNMENT, batch)
+def gemm(library: KernelLibrary, scratch: Mapping[str, int], product: MatrixProduct) -> Launch:
+    """Matrix products that work in the scratch array "workspace": see `CudaRuntime.gemm`."""
+    return library.runtime.bind_gemm(library.device, product, _aligned(scratch["workspace"]))
 
 
-def fused_gemm(
-    library: KernelLibrary, scratch: Mapping[str, int], a: Matrix, b: Matrix, c: Matrix, fusion: Fusion, *, tf32: bool, batch: int
-) -> Launch | None:
+def fused_gemm(library: KernelLibrary, scratch: Mapping[str, int], product: MatrixProduct, fusion: Fusion) -> Launch | None:
     """The same with what follows the products: see `CudaRuntime.bind_fused_gemm`."""
-    place = scratch["workspace"]
-    rounds = tf32 and a.data_type == FLOAT
-    return library.runtime.bind_fused_gemm(library.device, a, b, c, fusion, rounds, place + -place % _WORKSPACE_ALIGNMENT, batch)
+    return library.runtime.bind_fused_gemm(library.device, product, fusion, _aligned(scratch["workspace"]))
+
+
+def _aligned(address: int) -> int:
+    return address + -address % _WORKSPACE_ALIGNMENT

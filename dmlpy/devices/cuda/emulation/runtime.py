@@ -33,7 +33,7 @@ from dmlpy.devices.cuda.emulation.compiler import (
 from dmlpy.devices.cuda.emulation.launches import CooperativeLaunch, CpuFunction, file_of, pointer_offsets
 from dmlpy.devices.cuda.emulation.memory import POISON, AddressMap, Allocation, CpuMemory, DeviceArray, host_view, packed_strides
 from dmlpy.devices.cuda.emulation.streams import CpuStreams
-from dmlpy.devices.cuda.runtime.interface import CudaRuntime, FunctionAttributes, Fusion, Limits, Matrix
+from dmlpy.devices.cuda.runtime.interface import CudaRuntime, FunctionAttributes, Fusion, Limits, Matrix, MatrixProduct
 from dmlpy.messages.hresult import HResult
 from dmlpy.messages.problems import DeviceError
 from dmlpy.system import forks
@@ -274,18 +274,8 @@ class EmulatedRuntime(CpuStreams):
         self._check_device(device)
         return 512
 
-    def gemm(
-        self,
-        device: int,
-        a: Matrix,
-        b: Matrix,
-        c: Matrix,
-        stream: int,
-        accumulate: bool = False,
-        tf32: bool = False,
-        workspace: int = 0,
-        batch: int = 1,
-    ) -> None:
+    def gemm(self, device: int, product: MatrixProduct, stream: int, workspace: int = 0) -> None:
+        a, b, c = product.a, product.b, product.c
         self.counts["gemm"] += 1
         self._check_device(device)
         if workspace % 256:
@@ -294,7 +284,7 @@ class EmulatedRuntime(CpuStreams):
             self.counts["allocation in a graph"] += 1  # by cuBLAS
         if (a.rows, b.rows, a.columns) != (c.rows, c.columns, b.columns):
             raise DeviceError(f"the sizes of {a}, {b} and {c} do not fit")
-        results = [np.dtype(np.float32), *([a.data_type] if not accumulate else [])]
+        results = [np.dtype(np.float32), *([a.data_type] if not product.accumulate else [])]
         if a.data_type != b.data_type or a.data_type.name not in ("float32", "float16", "bfloat16") or c.data_type not in results:
             raise DeviceError(f"no product of {a.data_type} and {b.data_type} into {c.data_type}")
         if c.transposed:
@@ -304,22 +294,19 @@ class EmulatedRuntime(CpuStreams):
             if workspace:  # whatever was there is spoilt
                 self._memory.check_range(workspace, self.workspace_size(device))
                 ctypes.memset(workspace, POISON, self.workspace_size(device))
-            for number in range(batch):
+            for number in range(product.batch):
                 left, right, result = (self._matrix(matrix, number) for matrix in (a, b, c))
                 with np.errstate(all="ignore"):  # a GPU does not warn
-                    product = matrix_product(left, right, tf32=tf32, truncates=self.arithmetic != "exact")
-                    result[...] = result + product if accumulate else product
+                    value = matrix_product(left, right, tf32=product.rounds, truncates=self.arithmetic != "exact")
+                    result[...] = result + value if product.accumulate else value
 
         self._issue(stream, multiply)
 
-    def bind_gemm(
-        self, device: int, a: Matrix, b: Matrix, c: Matrix, accumulate: bool = False, tf32: bool = False, workspace: int = 0, batch: int = 1
-    ) -> Callable[[int], None]:
-        return lambda stream: self.gemm(device, a, b, c, stream, accumulate, tf32, workspace, batch)
+    def bind_gemm(self, device: int, product: MatrixProduct, workspace: int = 0) -> Callable[[int], None]:
+        return lambda stream: self.gemm(device, product, stream, workspace)
 
-    def bind_fused_gemm(
-        self, device: int, a: Matrix, b: Matrix, c: Matrix, fusion: Fusion, tf32: bool, workspace: int, batch: int
-    ) -> Callable[[int], None] | None:
+    def bind_fused_gemm(self, device: int, product: MatrixProduct, fusion: Fusion, workspace: int) -> Callable[[int], None] | None:
+        a, b, c = product.a, product.b, product.c
         self._check_device(device)
         if c.data_type != a.data_type or c.transposed or (fusion.addend is not None and fusion.addend.transposed):
             raise DeviceError(f"no product of {a} and {b} into {c} with {fusion}")
@@ -327,10 +314,12 @@ class EmulatedRuntime(CpuStreams):
         def multiply() -> None:
             self._memory.check_range(workspace, self.workspace_size(device))
             ctypes.memset(workspace, POISON, self.workspace_size(device))
-            for number in range(batch):
+            for number in range(product.batch):
                 left, right, result = (self._matrix(matrix, number) for matrix in (a, b, c))
                 with np.errstate(all="ignore"):  # a GPU does not warn
-                    value: Array = np.float32(fusion.alpha) * matrix_product(left, right, tf32=tf32, truncates=self.arithmetic != "exact")
+                    value: Array = np.float32(fusion.alpha) * matrix_product(
+                        left, right, tf32=product.rounds, truncates=self.arithmetic != "exact"
+                    )
                     if fusion.addend is not None:
                         value = value + np.float32(fusion.beta) * self._matrix(fusion.addend, number)
                     if fusion.bias:

@@ -64,14 +64,14 @@ class FusedProduct:
     def bind(self, library: KernelLibrary, pointers: Mapping[str, int]) -> list[Launch] | None:
         """Its launches over tensors at these addresses; None if the library has no algorithm for them."""
         launches = []
-        for (a, b, output), entry, batch in self.product.matrices(pointers):
+        for product, entry in self.product.calls_at(pointers):
             addend, bias = None, 0
             if self.c is not None and self.adds_row:
                 bias = pointers["c_tensor"]
             elif self.c is not None:
                 addend = replace(self.c.matrix(pointers, *entry), step=self.c.matrices.strides[self.product.along])
             fusion = Fusion(self.alpha, self.beta, addend, bias, self.relu)
-            launch = fused_gemm(library, pointers, a, b, output, fusion, tf32=self.product.tf32, batch=batch)
+            launch = fused_gemm(library, pointers, product, fusion)
             if launch is None:
                 return None
             launches.append(launch)

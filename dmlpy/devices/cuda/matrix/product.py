@@ -11,7 +11,7 @@ from dmlpy.devices.cuda.common.matrix_products import BFLOAT16_CAPABILITY, FLOAT
 from dmlpy.devices.cuda.common.tile_products import TILE_THREADS, Order, multiplication
 from dmlpy.devices.cuda.kernels import STRIDED, Kernel, KernelLibrary, scalar_type, struct
 from dmlpy.devices.cuda.matrix.tiles import STAGE_TERMS, TILES, Matrices, ProductSizes
-from dmlpy.devices.cuda.runtime.interface import Matrix
+from dmlpy.devices.cuda.runtime.interface import Matrix, MatrixProduct
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -270,15 +270,16 @@ class LibraryProduct:
     def describe(self) -> str:
         return f"cuBLAS: {self.work()}"
 
-    def matrices(self, pointers: Mapping[str, int]) -> Iterator[tuple[tuple[Matrix, Matrix, Matrix], tuple[int, int], int]]:
-        """For each call the first a, the transpose of the first b and the first result, their entry of the batch, and the entries."""
+    def calls_at(self, pointers: Mapping[str, int]) -> Iterator[tuple[MatrixProduct, tuple[int, int]]]:
+        """For each call its products over tensors at these addresses, and the first one's entry of the batch."""
         (calls, together), along = self._division(), self.along
 
         def first(operand: Operand, entry: tuple[int, int]) -> Matrix:
             return replace(operand.matrix(pointers, *entry), step=operand.matrices.strides[along])
 
         for entry in calls:
-            yield (first(self.a, entry), first(self.b.transposed(), entry), first(self.output, entry)), entry, together
+            a, b, output = first(self.a, entry), first(self.b.transposed(), entry), first(self.output, entry)
+            yield MatrixProduct(a, b, output, tf32=self.tf32, batch=together), entry
 
     def bind(self, library: KernelLibrary, pointers: Mapping[str, int]) -> list[Launch]:
-        return [gemm(library, pointers, *three, tf32=self.tf32, batch=batch) for three, _, batch in self.matrices(pointers)]
+        return [gemm(library, pointers, product) for product, _ in self.calls_at(pointers)]

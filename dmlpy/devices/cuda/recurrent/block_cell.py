@@ -17,7 +17,7 @@ from dmlpy.devices.cuda.common.matrix_products import FLOAT, MOST_ROWS, gemm, he
 from dmlpy.devices.cuda.kernels import ALIGNMENT, STRIDED, Kernel, KernelLibrary, Struct, scalar_type, strided, struct
 from dmlpy.devices.cuda.performance.gpu_model import CAPTURED_LAUNCH_US, GpuModel
 from dmlpy.devices.cuda.recurrent.common import copy, copy_kernel, rounds_to_tf32, row_stride
-from dmlpy.devices.cuda.runtime.interface import Matrix
+from dmlpy.devices.cuda.runtime.interface import Matrix, MatrixProduct
 from dmlpy.devices.flops import flops_of
 from dmlpy.devices.plan import Launch, Layout, PlanWithoutConstants, Pointers, in_order
 from dmlpy.messages.problems import DeviceError
@@ -254,8 +254,8 @@ class GRUBlockCellPlan(GRUBlockPlan):
         gate_sums = Matrix(scratch["gate_sums"] + gates.start * FLOAT.itemsize, batch, width, 2 * units, FLOAT)
         kept = {name: scratch.get(name, 0) for name in ("reset_state", "update")}
         work = [
-            gemm(self._library, scratch, x, weight("w_ru", of_x, gates), gate_sums, tf32=self._tf32),
-            gemm(self._library, scratch, h_prev, weight("w_ru", of_h, gates), gate_sums, accumulate=True, tf32=self._tf32),
+            gemm(self._library, scratch, MatrixProduct(x, weight("w_ru", of_x, gates), gate_sums, tf32=self._tf32)),
+            gemm(self._library, scratch, MatrixProduct(h_prev, weight("w_ru", of_h, gates), gate_sums, accumulate=True, tf32=self._tf32)),
             self._kernel("gates", units, tensors, sums=scratch["gate_sums"], **kept),
         ]
         if not self._needs("c", "h"):
@@ -265,8 +265,8 @@ class GRUBlockCellPlan(GRUBlockPlan):
         sums = Matrix(scratch["candidate_sums"], batch, units, units, FLOAT)
         return [
             *work,
-            gemm(self._library, scratch, x, weight("w_c", of_x, columns), sums, tf32=self._tf32),
-            gemm(self._library, scratch, reset_state, weight("w_c", of_h, columns), sums, accumulate=True, tf32=self._tf32),
+            gemm(self._library, scratch, MatrixProduct(x, weight("w_c", of_x, columns), sums, tf32=self._tf32)),
+            gemm(self._library, scratch, MatrixProduct(reset_state, weight("w_c", of_h, columns), sums, accumulate=True, tf32=self._tf32)),
             self._kernel("candidate", units, tensors, sums=sums.pointer, update=kept["update"]),
         ]
 
@@ -324,7 +324,7 @@ class GRUBlockCellGradPlan(GRUBlockPlan):
             left = Matrix(sums, self._batch, count, count, FLOAT)
             right = self._operand(name, tensors, scratch, columns, slice(0, count))
             result = Matrix(product + columns.start * FLOAT.itemsize, self._batch, columns.stop - columns.start, width, FLOAT)
-            return gemm(self._library, scratch, left, right, result, accumulate, tf32=self._tf32)
+            return gemm(self._library, scratch, MatrixProduct(left, right, result, accumulate, tf32=self._tf32))
 
         work = [self._kernel("candidate_gradient", units, tensors, candidate_sums=candidate_sums, gate_sums=gate_sums)]
         if self._needs_gates:

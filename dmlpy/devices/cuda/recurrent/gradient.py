@@ -16,6 +16,7 @@ from dmlpy.devices.cuda.recurrent.common import MOST_CAPTURED_STEPS, backward_di
 from dmlpy.devices.cuda.recurrent.gradient_kernels import PERSISTENT_BLOCK, STEP, gradient_kernel, persistent_block_kernel
 from dmlpy.devices.cuda.recurrent.gradient_results import RecurrentGradientPlan
 from dmlpy.devices.cuda.recurrent.gradient_tables import StridedRows
+from dmlpy.devices.cuda.runtime.interface import MatrixProduct
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -191,7 +192,7 @@ class PerStepGradientPlan(RecurrentGradientPlan):
             left = gradients.block(self._time_rows(index, run.direction), batch, run.column * hidden, gates * hidden)
             right = recurrence.transposed(run.row * hidden, gates * hidden, 0, entries)
             product = result.block((run.direction * count + run.gate // gates) * batch, batch, 0, entries)
-            products.append(gemm(self._library, places.scratch, left, right, product, tf32=self._tf32))
+            products.append(gemm(self._library, places.scratch, MatrixProduct(left, right, product, tf32=self._tf32)))
         return products
 
     def _reset_products(self, places: GradientAddresses, index: int) -> list[Launch]:
@@ -205,7 +206,7 @@ class PerStepGradientPlan(RecurrentGradientPlan):
             left = gradients.block(self._time_rows(index, run.direction), batch, run.column * hidden, hidden)
             right = recurrence.transposed(run.row * hidden, hidden, 0, hidden)
             product = result.block(run.direction * batch, batch, 0, hidden)
-            products.append(gemm(self._library, places.scratch, left, right, product, tf32=self._tf32))
+            products.append(gemm(self._library, places.scratch, MatrixProduct(left, right, product, tf32=self._tf32)))
         return products
 
     def _projections(self, places: GradientAddresses, index: int) -> list[Launch]:
@@ -218,10 +219,12 @@ class PerStepGradientPlan(RecurrentGradientPlan):
             gemm(
                 self._library,
                 places.scratch,
-                gradients.block(self._time_rows(index, direction), batch, direction * entries, entries),
-                projection.transposed(direction * entries, entries, 0, hidden),
-                result.block(direction * batch, batch, 0, hidden),
-                tf32=self._tf32,
+                MatrixProduct(
+                    gradients.block(self._time_rows(index, direction), batch, direction * entries, entries),
+                    projection.transposed(direction * entries, entries, 0, hidden),
+                    result.block(direction * batch, batch, 0, hidden),
+                    tf32=self._tf32,
+                ),
             )
             for direction in range(sizes.num_directions)
         ]

@@ -35,6 +35,7 @@ from dmlpy.devices.cuda.recurrent.gradient_memory import GradientAddresses, Grad
 from dmlpy.devices.cuda.recurrent.gradient_tables import NO_SCALE, GateRun, Scale, StridedRows, put_scale, scale_of
 from dmlpy.devices.cuda.recurrent.model import cost_of, product_us
 from dmlpy.devices.cuda.recurrent.reserve import ReserveAddresses
+from dmlpy.devices.cuda.runtime.interface import MatrixProduct
 from dmlpy.devices.plan import Launch, Pointers, in_order
 
 if TYPE_CHECKING:
@@ -191,7 +192,8 @@ class RecurrentGradientPlan(GradientMemory):
             left = gradients.block(0, rows, run.column * hidden, run.gates * hidden)
             right = weights.transposed(run.row * hidden, run.gates * hidden, 0, columns)
             accumulate = number > 0 and not drops
-            work.append(gemm(self._library, places.scratch, left, right, product.block(0, rows, 0, columns), accumulate, tf32=self._tf32))
+            multiplied = MatrixProduct(left, right, product.block(0, rows, 0, columns), accumulate, tf32=self._tf32)
+            work.append(gemm(self._library, places.scratch, multiplied))
             if drops:
                 argument = np.zeros(1, SUM_PRODUCTS)
                 argument["product"], argument["sum"] = product.pointer, result.pointer
@@ -220,7 +222,7 @@ class RecurrentGradientPlan(GradientMemory):
             left = gradients.transposed(0, rows, run.column * hidden, run.gates * hidden)
             right = values.transposed(0, rows, 0, columns)
             product = result.block(run.row * hidden, run.gates * hidden, 0, columns)
-            work.append(gemm(self._library, places.scratch, left, right, product, tf32=self._tf32))
+            work.append(gemm(self._library, places.scratch, MatrixProduct(left, right, product, tf32=self._tf32)))
         return [*work, *self._unpack(name, places, self._gradient_scale(places))]
 
     def _recurrence_gradient(self, places: GradientAddresses) -> list[Launch]:
@@ -248,7 +250,8 @@ class RecurrentGradientPlan(GradientMemory):
                 states = self._states_before(hidden_states, run.direction)
             left = gradients.transposed(0, rows, run.column * hidden, run.gates * hidden)
             product = result.block(run.row * hidden, run.gates * hidden, 0, columns)
-            work.append(gemm(self._library, places.scratch, left, states.transposed(0, rows, 0, columns), product, tf32=self._tf32))
+            right = states.transposed(0, rows, 0, columns)
+            work.append(gemm(self._library, places.scratch, MatrixProduct(left, right, product, tf32=self._tf32)))
         return [*work, *self._unpack(name, places, self._gradient_scale(places))]
 
     def _projection_gradient(self, places: GradientAddresses) -> list[Launch]:
@@ -267,7 +270,8 @@ class RecurrentGradientPlan(GradientMemory):
             work.append(self._rebuild(direction, strided(None, None), places))
             left = gradients.transposed(0, rows, direction * entries, entries)
             product = result.block(direction * entries, entries, 0, hidden)
-            work.append(gemm(self._library, places.scratch, left, cells.transposed(0, rows, 0, hidden), product, tf32=self._tf32))
+            right = cells.transposed(0, rows, 0, hidden)
+            work.append(gemm(self._library, places.scratch, MatrixProduct(left, right, product, tf32=self._tf32)))
         return [*work, *self._unpack(name, places, scale)]
 
     def _states_before(self, slots: StridedRows, direction: int) -> StridedRows:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from dmlpy.devices.cuda.common.matrix_products import FLOAT, gemm
 from dmlpy.devices.cuda.performance.gpu_model import GpuModel
 from dmlpy.devices.cuda.recurrent.common import backward_directions, copy, copy_kernel, row_stride, scale, scale_kernel, storage_type
-from dmlpy.devices.cuda.runtime.interface import Matrix
+from dmlpy.devices.cuda.runtime.interface import Matrix, MatrixProduct
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -170,7 +170,7 @@ class InputProduct:
             first, columns = first_gate * sizes.hidden_size, gates * sizes.hidden_size
             right = Matrix(weight + first * inputs * item, columns, inputs, inputs, self._type)
             result = Matrix(place + first * self.data_type.itemsize, rows, columns, self._columns, self.data_type)
-            return gemm(self._library, scratch, left, right, result, tf32=self._tf32)
+            return gemm(self._library, scratch, MatrixProduct(left, right, result, tf32=self._tf32))
 
         gates = range(directions.start * sizes.gates, directions.stop * sizes.gates)
         if self._stride is not None:

@@ -10,7 +10,7 @@ from dmlpy.devices.cuda.common.matrix_products import FLOAT, gemm
 from dmlpy.devices.cuda.kernels import Kernel, KernelLibrary, strided
 from dmlpy.devices.cuda.recurrent.common import MOST_CAPTURED_STEPS, launch_states, scale, scale_kernel
 from dmlpy.devices.cuda.recurrent.layer import STEP, LayerMemory, RecurrentPlan, project_kernel, step_kernel
-from dmlpy.devices.cuda.runtime.interface import Matrix
+from dmlpy.devices.cuda.runtime.interface import Matrix, MatrixProduct
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -179,16 +179,13 @@ class PerStepPlan(RecurrentPlan):
             if self._cell.projection:
                 right = places.packed["projection"] + direction * sizes.state_size * sizes.hidden_size * item
                 projected = places.scratch["projected"] + direction * sizes.batch_size * sizes.state_size * FLOAT.itemsize
-                work.append(
-                    gemm(
-                        self._library,
-                        places.scratch,
-                        Matrix(left, sizes.batch_size, sizes.hidden_size, sizes.hidden_size, self._type),
-                        Matrix(right, sizes.state_size, sizes.hidden_size, sizes.hidden_size, self._type),
-                        Matrix(projected, sizes.batch_size, sizes.state_size, sizes.state_size, FLOAT),
-                        tf32=self._tf32,
-                    )
+                product = MatrixProduct(
+                    Matrix(left, sizes.batch_size, sizes.hidden_size, sizes.hidden_size, self._type),
+                    Matrix(right, sizes.state_size, sizes.hidden_size, sizes.hidden_size, self._type),
+                    Matrix(projected, sizes.batch_size, sizes.state_size, sizes.state_size, FLOAT),
+                    tf32=self._tf32,
                 )
+                work.append(gemm(self._library, places.scratch, product))
         return work
 
     def _recurrent_product(self, places: LayerMemory, operand: int, direction: int, first: int, count: int) -> Launch:
@@ -196,12 +193,11 @@ class PerStepPlan(RecurrentPlan):
         sizes = self._sizes
         batch, hidden, state, gate_rows = sizes.batch_size, sizes.hidden_size, sizes.state_size, sizes.gates * sizes.hidden_size
         right = places.packed["recurrence"] + (direction * gate_rows + first * hidden) * state * self._type.itemsize
-        product = places.scratch["product"] + (direction * batch * gate_rows + first * hidden) * FLOAT.itemsize
-        return gemm(
-            self._library,
-            places.scratch,
+        result = places.scratch["product"] + (direction * batch * gate_rows + first * hidden) * FLOAT.itemsize
+        product = MatrixProduct(
             Matrix(operand, batch, state, state, self._type),
             Matrix(right, count * hidden, state, state, self._type),
-            Matrix(product, batch, count * hidden, gate_rows, FLOAT),
+            Matrix(result, batch, count * hidden, gate_rows, FLOAT),
             tf32=self._tf32,
         )
+        return gemm(self._library, places.scratch, product)

@@ -12,7 +12,7 @@ from dmlpy.system import forks
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from dmlpy.devices.cuda.runtime.interface import Matrix
+    from dmlpy.devices.cuda.runtime.interface import MatrixProduct
 
 # cublas_api.h and library_types.h
 OP_N, OP_T = 0, 1
@@ -67,32 +67,26 @@ class Cublas:
         self._one, self._zero = ctypes.c_float(1.0), ctypes.c_float(0.0)
         self._lock = forks.lock()
 
-    def bind(
-        self, a: Matrix, b: Matrix, c: Matrix, accumulate: bool, tf32: bool, workspace: tuple[int, int] | None = None, batch: int = 1
-    ) -> Callable[[int], None]:
-        """Enqueues C = A @ transpose(B), or C += A @ transpose(B), on a stream; C is row-major.
+    def bind(self, product: MatrixProduct, workspace: tuple[int, int] | None = None) -> Callable[[int], None]:
+        """Enqueues matrix products on a stream.
 
         Args:
-            a: the left factor.
-            b: the transpose of the right one.
-            c: the result.
-            accumulate: whether the product is added to C.
-            tf32: whether factors of float32 may be rounded to TF32.
+            product: the matrices and what is computed.
             workspace: its address, a multiple of 256, and its size in bytes.
-            batch: products, of matrices that lie each one's step apart.
         """
+        a, b, c = product.a, product.b, product.c
         # cuBLAS is column-major: a row-major matrix is its transpose there, and transpose(C) = B @ transpose(A).
         of_b, of_a = OP_N if b.transposed else OP_T, OP_T if a.transposed else OP_N
         operand = REAL_TYPES[a.data_type.name]
-        compute = COMPUTE_32F_FAST_TF32 if tf32 and operand == REAL_TYPES["float32"] else COMPUTE_32F
-        beta = self._one if accumulate else self._zero
+        compute = COMPUTE_32F_FAST_TF32 if product.rounds else COMPUTE_32F
+        beta = self._one if product.accumulate else self._zero
         shape = (self._handle.value, of_b, of_a, b.rows, a.rows, a.columns, ctypes.addressof(self._one))
         left, right = ((matrix.pointer, operand, matrix.row_stride) for matrix in (a, b))
         result, how = (c.pointer, REAL_TYPES[c.data_type.name], c.row_stride), (compute, _GEMM_DEFAULT)
         values: tuple[Any, ...] = (*shape, *right, *left, ctypes.addressof(beta), *result, *how)
         name = "cublasGemmEx"
-        if batch > 1:
-            values = (*shape, *right, b.step, *left, a.step, ctypes.addressof(beta), *result, c.step, batch, *how)
+        if product.batch > 1:
+            values = (*shape, *right, b.step, *left, a.step, ctypes.addressof(beta), *result, c.step, product.batch, *how)
             name = "cublasGemmStridedBatchedEx"
         # Converted once: for this many arguments conversion takes as long as the call.
         arguments = [kind(value) for kind, value in zip(_SIGNATURES[name], values, strict=True)]

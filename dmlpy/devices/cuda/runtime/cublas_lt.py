@@ -15,7 +15,7 @@ from dmlpy.messages.problems import DeviceError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from dmlpy.devices.cuda.runtime.interface import Fusion, Matrix
+    from dmlpy.devices.cuda.runtime.interface import Fusion, Matrix, MatrixProduct
 
 # cublasLt.h
 _TRANS_A, _TRANS_B, _EPILOGUE, _BIAS_POINTER = 3, 4, 7, 8  # cublasLtMatmulDescAttributes_t
@@ -77,25 +77,19 @@ class CublasLt:
         self._handle = _POINTER()
         self._call("cublasLtCreate", ctypes.byref(self._handle))
 
-    def bind(
-        self, a: Matrix, b: Matrix, d: Matrix, fusion: Fusion, tf32: bool, workspace: tuple[int, int], batch: int
-    ) -> Callable[[int], None] | None:
+    def bind(self, product: MatrixProduct, fusion: Fusion, workspace: tuple[int, int]) -> Callable[[int], None] | None:
         """Enqueues D = f(alpha A @ transpose(B) + beta C + bias) on a stream; None if no algorithm takes the matrices and the bias.
 
         Args:
-            a: the left factor.
-            b: the transpose of the right one.
-            d: the result, row-major.
+            product: A, B and the result, D; it does not accumulate.
             fusion: what follows the product.
-            tf32: whether factors of float32 may be rounded to TF32.
             workspace: its address, a multiple of 256, and its size in bytes.
-            batch: products, of matrices that lie each one's step apart.
         """
+        a, b, d = product.a, product.b, product.c
         if fusion.bias % _BIAS_ALIGNMENT:
             return None
         c = d if fusion.addend is None else fusion.addend
-        rounds = tf32 and a.data_type.name == "float32"
-        operation = self._create("cublasLtMatmulDesc", COMPUTE_32F_FAST_TF32 if rounds else COMPUTE_32F, REAL_TYPES["float32"])
+        operation = self._create("cublasLtMatmulDesc", COMPUTE_32F_FAST_TF32 if product.rounds else COMPUTE_32F, REAL_TYPES["float32"])
         # cublasLt is column-major: see `Cublas.bind`.
         self._set("cublasLtMatmulDesc", operation, _TRANS_A, _INT(OP_N if b.transposed else OP_T))
         self._set("cublasLtMatmulDesc", operation, _TRANS_B, _INT(OP_T if a.transposed else OP_N))
@@ -104,7 +98,7 @@ class CublasLt:
         if fusion.bias:
             self._set("cublasLtMatmulDesc", operation, _BIAS_POINTER, _POINTER(fusion.bias))
         matrices = (b, a, c, d)
-        layouts = [self._layout(matrix, batch) for matrix in matrices]
+        layouts = [self._layout(matrix, product.batch) for matrix in matrices]
         algorithm = self._algorithm(operation, layouts, matrices, workspace[1])
         if algorithm is None:
             return None

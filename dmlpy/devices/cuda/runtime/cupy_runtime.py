@@ -22,7 +22,7 @@ from dmlpy.devices.cuda.runtime.cublas import Cublas
 from dmlpy.devices.cuda.runtime.cublas_lt import CublasLt
 from dmlpy.devices.cuda.runtime.cupy_errors import device_error, translated
 from dmlpy.devices.cuda.runtime.cupy_pool import CupyMemory, CupyPool, Use
-from dmlpy.devices.cuda.runtime.interface import CudaRuntime, FunctionAttributes, Fusion, Limits, Matrix, NotResidentError
+from dmlpy.devices.cuda.runtime.interface import CudaRuntime, FunctionAttributes, Fusion, Limits, MatrixProduct, NotResidentError
 from dmlpy.devices.cuda.runtime.streams import Wait, arena
 from dmlpy.messages.problems import DeviceError
 from dmlpy.system import forks
@@ -299,30 +299,17 @@ class CupyRuntime:
         major = self._cudart.deviceGetAttribute(_COMPUTE_CAPABILITY_MAJOR, device)
         return (32 if major >= 9 else 4) << 20
 
-    def gemm(
-        self,
-        device: int,
-        a: Matrix,
-        b: Matrix,
-        c: Matrix,
-        stream: int,
-        accumulate: bool = False,
-        tf32: bool = False,
-        workspace: int = 0,
-        batch: int = 1,
-    ) -> None:
-        self.bind_gemm(device, a, b, c, accumulate, tf32, workspace, batch)(stream)
+    def gemm(self, device: int, product: MatrixProduct, stream: int, workspace: int = 0) -> None:
+        self.bind_gemm(device, product, workspace)(stream)
 
     @translated
-    def bind_gemm(
-        self, device: int, a: Matrix, b: Matrix, c: Matrix, accumulate: bool = False, tf32: bool = False, workspace: int = 0, batch: int = 1
-    ) -> Callable[[int], None]:
+    def bind_gemm(self, device: int, product: MatrixProduct, workspace: int = 0) -> Callable[[int], None]:
         memory = (workspace, self.workspace_size(device)) if workspace else None
-        product = self._blas(device).bind(a, b, c, accumulate, tf32, memory, batch)
+        launch = self._blas(device).bind(product, memory)
 
         def multiply(stream: int) -> None:
             try:
-                product(stream)
+                launch(stream)
             except DeviceError:
                 raise
             except Exception as error:
@@ -331,9 +318,7 @@ class CupyRuntime:
         return multiply
 
     @translated
-    def bind_fused_gemm(
-        self, device: int, a: Matrix, b: Matrix, c: Matrix, fusion: Fusion, tf32: bool, workspace: int, batch: int
-    ) -> Callable[[int], None] | None:
+    def bind_fused_gemm(self, device: int, product: MatrixProduct, fusion: Fusion, workspace: int) -> Callable[[int], None] | None:
         library = self._cublas_lt.get(device)
         if library is None:
             with self._lock, self.use(device), self._captures.relaxed():
@@ -343,7 +328,7 @@ class CupyRuntime:
                     return None
         memory = workspace, self.workspace_size(device)
         with self.use(device):  # binding asks the library for an algorithm
-            return library.bind(a, b, c, fusion, tf32, memory, batch)
+            return library.bind(product, fusion, memory)
 
     # memory
 

@@ -81,6 +81,35 @@ class Matrix:
 
 
 @dataclass(frozen=True)
+class MatrixProduct:
+    """Products C = A @ transpose(B), or C += A @ transpose(B).
+
+    Sums are float32, rounded once for another c.
+
+    Attributes:
+        a: [m, k], of float32, float16, or bfloat16 from compute capability 8.0 on; it may be transposed in memory.
+        b: [n, k], of the same type; it may be transposed in memory.
+        c: [m, n], of the same type or float32; not transposed in memory.
+        accumulate: whether the product is added to c, which is then float32.
+        tf32: whether factors of float32 may be rounded to TF32, which has 10 bits of mantissa. Other factors have no more bits, and are
+            never rounded.
+        batch: the number of products, of matrices that are each one's `step` apart; those of c do not overlap.
+    """
+
+    a: Matrix
+    b: Matrix
+    c: Matrix
+    accumulate: bool = False
+    tf32: bool = False
+    batch: int = 1
+
+    @property
+    def rounds(self) -> bool:
+        """Whether factors are rounded to TF32."""
+        return self.tf32 and self.a.data_type.name == "float32"
+
+
+@dataclass(frozen=True)
 class Fusion:
     """The function of a product P that is stored: f(alpha P + beta C + bias).
 
@@ -180,41 +209,20 @@ class CudaRuntime(Protocol):
     def workspace_size(self, device: int) -> int:
         """The bytes of device memory that a matrix product uses as workspace."""
 
-    def gemm(
-        self,
-        device: int,
-        a: Matrix,
-        b: Matrix,
-        c: Matrix,
-        stream: int,
-        accumulate: bool = False,
-        tf32: bool = False,
-        workspace: int = 0,
-        batch: int = 1,
-    ) -> None:
-        """Computes C = A @ transpose(B), or C += A @ transpose(B) with `accumulate`.
-
-        A and B have one type: float32, float16, or bfloat16 from compute capability 8.0 on. c has this type, too, or float32, as it must
-        have where the product is added to it. a is [m, k], b is [n, k], c is [m, n]; a and b may be transposed in memory, c may not. Sums
-        are float32, rounded once for another c. Only with `tf32` may factors of float32 be rounded to TF32, which has 10 bits of
-        mantissa; the others have no more, and are never rounded. With a `batch` so many products are computed, of matrices that lie each
-        one's `step` apart; those of c do not overlap.
+    def gemm(self, device: int, product: MatrixProduct, stream: int, workspace: int = 0) -> None:
+        """Computes matrix products.
 
         `workspace` is the address of `workspace_size` bytes, a multiple of 256, which must not be used otherwise while the product runs.
         With 0 the library allocates memory; in a stream that is being captured it then adds an allocation to the graph.
         """
 
-    def bind_gemm(
-        self, device: int, a: Matrix, b: Matrix, c: Matrix, accumulate: bool = False, tf32: bool = False, workspace: int = 0, batch: int = 1
-    ) -> Callable[[int], None]:
+    def bind_gemm(self, device: int, product: MatrixProduct, workspace: int = 0) -> Callable[[int], None]:
         """Binds everything of `gemm` but the stream."""
 
-    def bind_fused_gemm(
-        self, device: int, a: Matrix, b: Matrix, c: Matrix, fusion: Fusion, tf32: bool, workspace: int, batch: int
-    ) -> Callable[[int], None] | None:
+    def bind_fused_gemm(self, device: int, product: MatrixProduct, fusion: Fusion, workspace: int) -> Callable[[int], None] | None:
         """Binds products with what follows them, else as `bind_gemm`; None if the library has none for these matrices, or is missing.
 
-        c has the type of a and b.
+        c has the type of a and b, and nothing is accumulated.
         """
 
     # memory

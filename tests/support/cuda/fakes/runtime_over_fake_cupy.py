@@ -13,7 +13,7 @@ import pytest
 from dmlpy.devices.cuda.runtime import cupy_runtime as cupy_runtime
 from dmlpy.devices.cuda.runtime.captures import CaptureDriver, GraphEnd
 from dmlpy.devices.cuda.runtime.cupy_runtime import CupyRuntime
-from dmlpy.devices.cuda.runtime.interface import Matrix
+from dmlpy.devices.cuda.runtime.interface import MatrixProduct
 from dmlpy.messages.problems import DeviceError
 from tests.support.cuda.fakes.captures import GLOBAL, Capture
 from tests.support.cuda.fakes.cupy_bindings import FakeGpus, fake_cupy
@@ -29,12 +29,10 @@ class FakeCublas:
         self.device = self.gpus.device()
         self.products: list[tuple[int, tuple[int, int] | None, bool, bool]] = []
 
-    def bind(
-        self, a: Matrix, b: Matrix, c: Matrix, accumulate: bool, tf32: bool, workspace: tuple[int, int] | None, batch: int
-    ) -> Callable[[int], None]:
+    def bind(self, product: MatrixProduct, workspace: tuple[int, int] | None) -> Callable[[int], None]:
         def multiply(stream: int) -> None:
             assert self.gpus.device() == self.device, "a handle works on its own device only"
-            used = (stream, workspace, accumulate, tf32)
+            used = (stream, workspace, product.accumulate, product.tf32)
             self.gpus.issue(stream, lambda: self.products.append(used))
 
         return multiply
