@@ -14,6 +14,7 @@ from dmlpy.debugging import PLANS
 from dmlpy.description.coercion import brief
 from dmlpy.description.descs import OperatorDesc
 from dmlpy.description.enums import ExecutionFlags, FeatureLevel, TensorFlags
+from dmlpy.description.flags import check_flags
 from dmlpy.description.stored_floats import stored
 from dmlpy.devices import CompiledOperator, Device
 from dmlpy.devices import device as find_device
@@ -56,6 +57,7 @@ def compile(
 ) -> CompiledGraph: ...
 
 
+@check_flags
 def compile(
     desc: OperatorDesc | Graph,
     device: Device | str | None = None,

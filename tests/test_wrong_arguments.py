@@ -50,6 +50,18 @@ def make_in(package: str, name: str, argument: str, /, **others: Any) -> Callabl
     return lambda value: getattr(pytest.importorskip(package), name)(**others, **{argument: value})
 
 
+FLAGS: tuple[Any, ...] = ("no", None, [], 2, MATRIX, np.array([True]))
+"""What is neither True nor False."""
+
+
+def graph() -> dml.Graph:
+    return x.graph(x.input("a", [2, 3]) * 2)
+
+
+def compiled() -> dml.CompiledOperator:
+    return dml.compile(dml.ActivationReluDesc(input_tensor=tensor(2, 3)).with_outputs(), "numpy")
+
+
 CALLS: dict[str, tuple[Callable[[Any], object], tuple[Any, ...]]] = {
     "params_to_canonical, layout": (lambda value: dml.params_to_canonical(FLAT, value), (None, "x", *JUNK)),
     "params_to_weights_and_biases, layout": (lambda value: dml.params_to_weights_and_biases(FLAT, value), (None, "x", *JUNK)),
@@ -95,6 +107,41 @@ CALLS: dict[str, tuple[Callable[[Any], object], tuple[Any, ...]]] = {
         lambda value: pydirectml.average_pooling(expression(), [1, 1], [1, 1], [0, 0], [0, 0], value),
         (MATRIX,),
     ),
+    "check, strict": (lambda value: dml.check(compiled().desc, strict=value), FLAGS),
+    "compile, fuse": (lambda value: dml.compile(graph(), "numpy", fuse=value), FLAGS),
+    "CompiledOperator, copy": (lambda value: compiled()(input_tensor=MATRIX, copy=value), FLAGS),
+    "CompiledOperator, validate": (lambda value: compiled()(input_tensor=MATRIX, validate=value), FLAGS),
+    "CompiledOperator.prepare, copy": (lambda value: compiled().prepare(copy=value), FLAGS),
+    "CompiledOperator.prepare, portable": (lambda value: compiled().prepare(portable=value), FLAGS),
+    "PreparedOperator, copy": (lambda value: compiled().prepare()(input_tensor=MATRIX, copy=value), FLAGS),
+    "CompiledGraph, copy": (lambda value: dml.compile(graph(), "numpy")(a=MATRIX, copy=value), FLAGS),
+    "CompiledGraph.prepare, copy": (lambda value: dml.compile(graph(), "numpy").prepare(copy=value), FLAGS),
+    "CompiledGraph.prepare, portable": (lambda value: dml.compile(graph(), "numpy").prepare(portable=value), FLAGS),
+    "x.input, owned_by_dml": (lambda value: x.input("a", [2, 3], owned_by_dml=value), FLAGS),
+    "to_json, flat": (lambda value: compiled().desc.to_json(flat=value), FLAGS),
+    "to_json, indent": (lambda value: compiled().desc.to_json(indent=value), ("x", [], True, -1, 10**30, *JUNK[1:])),
+    "Graph.to_json, indent": (lambda value: graph().to_json(indent=value), ("x", [], True, -1, 10**30, *JUNK[1:])),
+    "Graph.check, strict": (lambda value: graph().check(strict=value), FLAGS),
+    "Graph.check, lenient": (lambda value: graph().check(lenient=value), FLAGS),
+    "Graph.label": (lambda value: graph().label(value), (None, "x", [], True, -1, 1, *JUNK)),
+    "Graph.table, problems": (lambda value: graph().table(value), (None, "x", [3], *JUNK)),
+    "Graph.to_dot, problems": (lambda value: graph().to_dot(value), (None, "x", [3], *JUNK)),
+    "OperatorDesc.table, problems": (lambda value: compiled().desc.table(value), (None, "x", [3], *JUNK)),
+    "GraphBuilder.build, prune": (lambda value: dml.GraphBuilder().build(prune=value), FLAGS),
+    "onnx.load, join_quantized": (lambda value: onnx.load(b"", join_quantized=value), FLAGS),
+    "onnx.Model.compile, fuse": (lambda value: model().compile("numpy", fuse=value), FLAGS),
+    "onnx.Report.text, all_causes": (lambda value: model().report().text(all_causes=value), FLAGS),
+    "check_file, lenient": (lambda value: dxdispatch.check_file("absent", lenient=value), FLAGS),
+    "Dense, bias": (keras("Dense", output_dim=2, bias=None), FLAGS),
+    "Dense, training": (lambda value: keras("Dense", output_dim=2)(None)(MATRIX, training=value), FLAGS),  # type: ignore[operator]
+    "LSTM, training": (lambda value: keras("LSTM", output_dim=2)(None)(MATRIX[None], training=value), FLAGS),  # type: ignore[operator]
+    "Embedding, mask_zero": (keras("Embedding", input_dim=2, output_dim=2, mask_zero=None), FLAGS),
+    "SGD, nesterov": (keras("SGD", nesterov=None), FLAGS),
+    "ModelCheckpoint, save_best_only": (keras("ModelCheckpoint", filepath="x", save_best_only=None), FLAGS),
+    "Sequential.fit, shuffle": (
+        lambda value: keras("Sequential", layers=None, device="numpy")([]).fit(MATRIX, MATRIX, shuffle=value),  # type: ignore[attr-defined]
+        FLAGS,
+    ),
     "CSVLogger": (keras("CSVLogger", filename=None), (None, *JUNK)),
     "CSVLogger, separator": (keras("CSVLogger", filename="x", separator=None), (None, "", "ab", *JUNK)),
     "BackupAndRestore": (keras("BackupAndRestore", backup_dir=None), (None, *JUNK)),
@@ -138,4 +185,5 @@ def test_arguments_of_other_kinds_are_answered_with_dmlpys_errors(name: str, tmp
         else:
             pytest.fail(f"value {index} is accepted")
     assert all("1 problem" in text or "problems" in text for text in told)
+    assert values is not FLAGS or all(f"{name.rpartition(', ')[2]} is" in text and "expected True or False" in text for text in told)
     assert not [*tmp_path.iterdir()]

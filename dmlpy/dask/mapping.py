@@ -19,6 +19,7 @@ from dmlpy.dask.state_passing import pass_state
 from dmlpy.dask.task_graph import TaskGraph
 from dmlpy.description.descs import OperatorDesc
 from dmlpy.description.enums import ExecutionFlags
+from dmlpy.description.flags import check_flags
 from dmlpy.description.outputs import Outputs
 from dmlpy.devices import Device
 from dmlpy.devices import device as find_device
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from dmlpy.description.tensors import TensorDesc
 
 
+@check_flags
 def map_blocks(
     described: OperatorDesc | Graph,
     arrays: Mapping[str, Any] | None = None,

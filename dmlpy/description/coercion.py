@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import operator
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
@@ -17,6 +18,8 @@ from dmlpy.description.enums import DataType, DmlEnum
 from dmlpy.description.symbolic_sizes import SymbolicSize
 from dmlpy.messages.problems import DescError, Problem
 
+_MAX_INDENT = 80
+
 
 def brief(value: Any) -> str:
     """Formats any value for a message: one line, at most 80 characters."""
@@ -27,6 +30,37 @@ def brief(value: Any) -> str:
     except Exception:  # a value of any library, or an integer too long for Python to print
         return f"{type(value).__name__} object"
     return text if len(text) <= 80 else text[:77] + "..."
+
+
+def is_whole(value: Any, most: int) -> bool:
+    """Whether a value is an integer from 0 to `most`; True and False are none."""
+    return isinstance(value, int | np.integer) and not isinstance(value, bool) and bool(0 <= value <= most)
+
+
+def to_json_text(data: Any, indent: Any, subject: str) -> str:
+    """The text of JSON data.
+
+    Raises:
+        DescError: `indent` is neither None nor a number of spaces.
+    """
+    if indent is not None and not is_whole(indent, _MAX_INDENT):
+        raise DescError(subject, [Problem("field.form", "indent", brief(indent), f"a number from 0 to {_MAX_INDENT}, or None")])
+    return json.dumps(data, indent=None if indent is None else int(indent), allow_nan=False)
+
+
+def read_problems(problems: Any, subject: str) -> list[Problem]:
+    """The problems that a report is to mark.
+
+    Raises:
+        DescError: they are not what `check` returns.
+    """
+    try:
+        given = list(problems)
+    except Exception:  # whatever the caller's type raises
+        given = [None]
+    if not all(isinstance(problem, Problem) for problem in given):
+        raise DescError(subject, [Problem("field.form", "problems", brief(problems), "a list of problems, as check returns it")])
+    return given
 
 
 def _shortened_repr(value: Any) -> str:

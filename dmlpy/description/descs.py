@@ -6,7 +6,6 @@ type; `support` its levels; `@size` and `@rule` methods what no pattern can expr
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import cache, cached_property, partial
@@ -15,8 +14,9 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self, get_args, get_
 
 from dmlpy.description import member_docs
 from dmlpy.description.bfloat16_numbers import number_of_bits
-from dmlpy.description.coercion import Signed, brief, entries, half_of_bits, has_entries, read_by
+from dmlpy.description.coercion import Signed, brief, entries, half_of_bits, has_entries, read_by, read_problems, to_json_text
 from dmlpy.description.enums import DataType, FeatureLevel
+from dmlpy.description.flags import check_flags
 from dmlpy.description.inferred_outputs import inferred_outputs
 from dmlpy.description.json_objects import plain, read_json, unwrap
 from dmlpy.description.markers import AttributeField, In, Limits, Slot, TensorField, Violation, rule
@@ -446,6 +446,7 @@ class OperatorDesc(Struct):
         candidates = [data_type for data_type in data_types if data_type in allowed] or data_types or [min(allowed)]
         return max(candidates, key=candidates.count)
 
+    @check_flags
     def to_dict(self, *, flat: bool = False) -> dict[str, Any]:
         """The desc as JSON data in the C spelling, in the form of DxDispatch models.
 
@@ -469,7 +470,7 @@ class OperatorDesc(Struct):
 
     def to_json(self, *, flat: bool = False, indent: int | None = 2) -> str:
         """The desc as JSON text. Infinities and NaN are written as `"inf"`, `"-inf"`, `"nan"`."""
-        return json.dumps(self.to_dict(flat=flat), indent=indent, allow_nan=False)
+        return to_json_text(self.to_dict(flat=flat), indent, f"{self.c_name}.to_json")
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
@@ -521,7 +522,7 @@ class OperatorDesc(Struct):
         """The members with their layouts; members that the problems concern are marked."""
         from dmlpy.messages.tables import MAX_ROWS, Table
 
-        broken = {problem.field for problem in problems}
+        broken = {problem.field for problem in read_problems(problems, f"{self.c_name}.table")}
         rows: list[tuple[str, ...]] = []
         marked = set()
         markers = {field.name: field.marker for field in self.tensor_fields()}

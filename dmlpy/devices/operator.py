@@ -6,12 +6,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, wraps
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Never, TypeVar
+from typing import TYPE_CHECKING, Any, Never, TypeVar, cast
 
 import numpy as np
 
 from dmlpy.description.array_problems import value_problems
 from dmlpy.description.enums import at_level
+from dmlpy.description.flags import flag_problems, is_set
 from dmlpy.description.outputs import Outputs
 from dmlpy.devices.device import Device, Memory, no_memory
 from dmlpy.devices.dispatch import BoundedValues, Dispatch, ValueBound
@@ -207,8 +208,7 @@ class CompiledOperator:
         if unnamed:
             raise binding.unnamed_error(self.name, self.prepared_inputs, unnamed, "op.prepare")
         work = self._preparation(constants, persistent, self.device.stream_handle(stream), copy=copy, portable=portable)
-        prepared: PreparedOperator = work.enqueue()
-        return prepared
+        return cast("PreparedOperator", work.enqueue())
 
     def _preparation(
         self, constants: Mapping[str, Any], persistent: Any, handle: int, *, copy: bool, portable: bool = False
@@ -220,7 +220,8 @@ class CompiledOperator:
             tuned = replace(self, _plan=plan)
             return tuned._preparation(constants, persistent, handle, copy=copy, portable=portable)
         producers: list[int] = []
-        bound, problems = self._resolve(constants, self._tables.constants, handle, copy=copy)
+        bound, problems = self._resolve(constants, self._tables.constants, handle, copy=is_set(copy))
+        problems += flag_problems(copy=copy, portable=portable)
         area, memory = self._area("persistent", persistent, self._plan.persistent_size, problems, producers)
         if not problems:
             problems = binding.hazards(self.desc, bound, None, area, packing=True)
@@ -301,18 +302,19 @@ class CompiledOperator:
     def _run(
         self, tensors: Mapping[str, Any], packed: PreparedOperator | None, stream: Any, *, copy: bool, validate: bool, temporary: Any
     ) -> Outputs:
-        staged = (self if packed is None else packed)._staged if stream is None and temporary is None and not copy else None
-        if staged is not None and (outputs := staged.run(tensors)) is not None:
+        staged = self._staged if packed is None else packed._staged
+        plain = stream is temporary is None and copy is validate is False
+        if plain and staged is not None and (outputs := staged.run(tensors)) is not None:
             return outputs
         device, tables, prepared, persistent = self.device, self._tables, packed is not None, None if packed is None else packed._memory
         handle = device.stream_handle(stream)
         values, problems = tables.all[prepared].by_place(tensors)
-        problems += tables.inputs[prepared].missing(values, problems)
+        problems += tables.inputs[prepared].missing(values, problems) + flag_problems(copy=copy, validate=validate)
         bound: list[BoundTensor] = []
         copied_back: list[tuple[np.ndarray[Any, Any], BoundTensor]] = []
         for field in tables.all[prepared].fields:
             if (value := values.get(field.name)) is not None:
-                item, wrong = self._bind_tensor(field, value, handle, copy=copy, copied_back=copied_back)
+                item, wrong = self._bind_tensor(field, value, handle, copy=is_set(copy), copied_back=copied_back)
                 problems += wrong
                 if item is not None:
                     bound.append(item)
@@ -431,7 +433,7 @@ class CompiledOperator:
         if not self._value_bounds:
             return []
         problems = [problem for value_bound, values in self._host_bounded_values(bound) for problem in _value_problems(value_bound, values)]
-        if validate and self.device.memory_kind != "cpu":
+        if is_set(validate) and self.device.memory_kind != "cpu":
             places = {item.name: item for item in bound}
             for value_bound in self._value_bounds:
                 if (item := places.get(value_bound.name)) is not None:

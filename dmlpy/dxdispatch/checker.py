@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal
 
 from dmlpy.description.coercion import given_path
+from dmlpy.description.flags import check_flags
 from dmlpy.dxdispatch import text
 from dmlpy.dxdispatch.desc_check import check_desc
 from dmlpy.dxdispatch.files import Folders
@@ -77,6 +78,7 @@ class Report:
         }
 
 
+@check_flags
 def check_file(
     path: Path | str,
     feature_level: FeatureLevel | str | int = LATEST,

@@ -12,6 +12,7 @@ import numpy as np
 from dmlpy.description.coercion import brief
 from dmlpy.description.descs import OperatorDesc
 from dmlpy.description.enums import DataType
+from dmlpy.description.flags import check_flags
 from dmlpy.description.int4 import int4_type, pack_int4
 from dmlpy.description.registry import operator_class
 from dmlpy.description.tensors import TensorDesc, covers
@@ -187,6 +188,7 @@ class GraphBuilder:
         )
         self._outputs.append((name, source.tensor))
 
+    @check_flags
     def build(self, *, prune: bool = False) -> Graph:
         """Builds the graph from what was added so far, unchecked: its `check` finds broken rules.
 

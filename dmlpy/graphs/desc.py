@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 
 from pydantic import FailFast
 
-from dmlpy.description.coercion import Uint, brief, default, entries
+from dmlpy.description.coercion import Uint, brief, default, entries, is_whole, to_json_text
 from dmlpy.description.json_objects import read_json
 from dmlpy.description.structs import Struct
 from dmlpy.description.tensors import TensorDesc
@@ -132,7 +131,7 @@ class GraphDesc(Struct):
 
     def to_json(self, *, indent: int | None = 2) -> str:
         """The graph as JSON text."""
-        return json.dumps(self.to_dict(), indent=indent, allow_nan=False)
+        return to_json_text(self.to_dict(), indent, f"{self.c_name}.to_json")
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
@@ -165,7 +164,14 @@ class GraphDesc(Struct):
         return cls.from_dict(read_json(text, cls.c_name))
 
     def label(self, index: int) -> str:
-        """The name of a node in messages: `node 7 'norm' (MEAN_VARIANCE_NORMALIZATION1)`, and its origin, if that is known."""
+        """The name of a node in messages: `node 7 'norm' (MEAN_VARIANCE_NORMALIZATION1)`, and its origin, if that is known.
+
+        Raises:
+            DescError: the graph has no such node.
+        """
+        if not is_whole(index, len(self.nodes) - 1):
+            expected = f"0 to {len(self.nodes) - 1}" if self.nodes else "none: the graph has no nodes"
+            raise DescError(f"{self.c_name}.label", [Problem("value.range", "index", brief(index), expected)])
         origin = self.origins[index] if index < len(self.origins) else ""
         return node_label(index, self.nodes[index]) + (f" {origin}" if origin else "")
 

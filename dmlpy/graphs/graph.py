@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from dmlpy.description.enums import FeatureLevel
+from dmlpy.description.flags import check_flags
 from dmlpy.graphs import checking
 from dmlpy.graphs.desc import GraphDesc
 from dmlpy.graphs.nodes import InputEdge, IntermediateEdge, Node, OutputEdge
@@ -49,6 +50,7 @@ class Graph(GraphDesc):
             name: str | None = None,
         ) -> None: ...
 
+    @check_flags
     def check(
         self, feature_level: FeatureLevel | str | int | None = LATEST, *, strict: bool = False, lenient: bool = False
     ) -> list[Problem]:

@@ -8,6 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from dmlpy.description.coercion import read_problems
 from dmlpy.description.descs import OperatorDesc, show_attribute
 from dmlpy.description.enums import TensorFlags
 from dmlpy.description.markers import Slot
@@ -131,7 +132,7 @@ def _row_slot(slot: Slot, other: str, preposition: str) -> str:
 def _by_part(problems: Iterable[Problem]) -> Mapping[str, list[Problem]]:
     """The problems by node and edge: `nodes[7]`."""
     by_part: dict[str, list[Problem]] = defaultdict(list)
-    for problem in problems:
+    for problem in read_problems(problems, "Graph"):
         by_part[problem.path.partition("]")[0] + "]"].append(problem)
     return by_part
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dmlpy.description.coercion import brief, given_path
+from dmlpy.description.flags import check_flags
 from dmlpy.keras.callbacks import Callback, FilePath, Logs
 from dmlpy.keras.loop import Run
 from dmlpy.keras.metric_callbacks import check_frequency
@@ -49,6 +50,7 @@ class BackupAndRestore(Callback):
 
     saves_run = True
 
+    @check_flags
     def __init__(self, backup_dir: FilePath, save_freq: str | int = "epoch", delete_checkpoint: bool = True) -> None:
         super().__init__()
         self.backup_dir = given_path("BackupAndRestore", "backup_dir", backup_dir)

@@ -8,6 +8,7 @@ import numpy as np
 
 from dmlpy.description.coercion import brief, is_among
 from dmlpy.description.enums import RecurrentDirection
+from dmlpy.description.flags import check_flags
 from dmlpy.keras.layer import Layer, Shape
 from dmlpy.keras.recurrent import Recurrent
 from dmlpy.messages.naming import class_remedy, did_you_mean
@@ -128,6 +129,7 @@ class Bidirectional(Layer):
     def descs(self) -> tuple[OperatorDesc, ...]:
         return self.layer.descs
 
+    @check_flags
     def __call__(self, x: Any, mask: Any = None, *, initial_state: Any = None, training: bool = False, **more: Any) -> Any:
         """Runs the layer outside a model, as `Recurrent` does; states are the forward direction's, then the backward one's."""
         return super().__call__(x, mask, training=training, initial_state=initial_state, **more)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from dmlpy.description.coercion import brief, given_path
+from dmlpy.description.flags import check_flags
 from dmlpy.messages.problems import DescError, Problem
 
 if TYPE_CHECKING:
@@ -253,6 +254,7 @@ class CSVLogger(Callback):
         append: whether to append to an existing file instead of replacing it.
     """
 
+    @check_flags
     def __init__(self, filename: FilePath, separator: str = ",", append: bool = False) -> None:
         super().__init__()
         self.filename = given_path("CSVLogger", "filename", filename)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 
 from dmlpy.description.coercion import brief
+from dmlpy.description.flags import check_flags
 from dmlpy.keras.arguments import entries_of, found_array, found_arrays, size_problems
 from dmlpy.keras.backend import Array, Backend
 from dmlpy.keras.initializers import Initializer, Values, initial
@@ -312,6 +313,7 @@ class Layer(ABC):
         """The layer whose backward pass a loss may start from the logits: this one, or the one that it applies to each step."""
         return self
 
+    @check_flags
     def __call__(self, x: Any, mask: Any = None, *, training: bool = False, **more: Any) -> Array:
         """Runs the layer outside a model; builds it on the default device if it is not built yet.
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from dmlpy.description.coercion import brief
+from dmlpy.description.flags import flag_problems
 from dmlpy.keras.activations import of_rows
 from dmlpy.messages.naming import class_remedy, did_you_mean
 from dmlpy.messages.problems import DescError, Problem
@@ -74,8 +75,8 @@ class Crossentropy(Loss):
     link: ClassVar[type[ActivationDesc]]
 
     def __init__(self, from_logits: bool = False) -> None:
-        if not isinstance(from_logits, bool | np.bool_):
-            raise DescError(type(self).__name__, [Problem("field.form", "from_logits", brief(from_logits), "True or False")])
+        if problems := flag_problems(from_logits=from_logits):
+            raise DescError(type(self).__name__, problems)
         if from_logits:
             function = "sigmoid" if self.link is ActivationSigmoidDesc else "softmax"
             why = (f"the loss of a model that ends in {function} is computed from its logits",)

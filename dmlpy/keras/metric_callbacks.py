@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dmlpy.description.coercion import brief, is_among
+from dmlpy.description.flags import check_flags
 from dmlpy.keras.callbacks import Callback, FilePath, Logs
 from dmlpy.keras.saving import check_path
 from dmlpy.messages.problems import DescError, Problem
@@ -92,6 +93,7 @@ class EarlyStopping(MetricCallback):
         wait: epochs since the best one.
     """
 
+    @check_flags
     def __init__(
         self,
         monitor: str = "val_loss",
@@ -164,6 +166,7 @@ class ModelCheckpoint(MetricCallback):
         DescError: `mode` or `save_freq` is invalid, or the file's name says that it is Keras's.
     """
 
+    @check_flags
     def __init__(
         self,
         filepath: FilePath,

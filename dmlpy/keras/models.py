@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, overload
 import numpy as np
 
 from dmlpy.description.coercion import brief
+from dmlpy.description.flags import check_flags
 from dmlpy.devices.reporting.profile import checked_runs
 from dmlpy.keras import saving
 from dmlpy.keras.arguments import count_problem, found_argument, found_arrays
@@ -211,6 +212,7 @@ class Sequential:
         """The optimizer that updates the weights. Raises DescError before `compile`."""
         return self._known_compiled().optimizer
 
+    @check_flags
     def fit(
         self,
         x: Any,
@@ -304,6 +306,7 @@ class Sequential:
         verbose: int = 0,
         return_dict: Literal[True],
     ) -> dict[str, float]: ...
+    @check_flags
     def evaluate(
         self,
         x: Any,

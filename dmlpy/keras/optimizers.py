@@ -13,6 +13,7 @@ from numbers import Real
 from typing import TYPE_CHECKING, Any, Self
 
 from dmlpy.description.coercion import brief
+from dmlpy.description.flags import check_flags
 from dmlpy.messages.naming import class_remedy, did_you_mean, plural
 from dmlpy.messages.problems import DescError, Problem
 
@@ -175,6 +176,7 @@ class SGD(Optimizer):
         DescError: arguments out of range.
     """
 
+    @check_flags
     def __init__(
         self,
         lr: float = 0.01,

@@ -19,6 +19,7 @@ import numpy as np
 
 from dmlpy.description.coercion import brief
 from dmlpy.description.enums import RecurrentDirection
+from dmlpy.description.flags import check_flags, flag_problems
 from dmlpy.description.gate_order import Cell, GateOrder
 from dmlpy.keras.activations import ACTIVATIONS, fusable
 from dmlpy.keras.activations import activation as find_activation
@@ -183,9 +184,8 @@ class Recurrent(Layer):
 
     def _argument_problems(self, unknown: Mapping[str, Any]) -> list[Problem]:
         problems = size_problems(output_dim=self.output_dim) + dropout_problems(dropout_W=self.dropout_W, dropout_U=self.dropout_U)
-        for name in ("return_sequences", "return_state", "go_backwards", "stateful", "unroll", "zero_output_for_mask"):
-            if not isinstance(value := getattr(self, name), bool | np.bool_):
-                problems.append(Problem("field.form", name, brief(value), "True or False"))
+        flags = ("return_sequences", "return_state", "go_backwards", "stateful", "unroll", "zero_output_for_mask")
+        problems += flag_problems(**{name: getattr(self, name) for name in flags})
         if self.consume_less not in ("cpu", "mem", "gpu"):
             problems.append(Problem("field.form", "consume_less", brief(self.consume_less), "'cpu', 'mem' or 'gpu'"))
         if self.input_shape is not None:
@@ -360,6 +360,7 @@ class Recurrent(Layer):
     def descs(self) -> tuple[OperatorDesc, ...]:
         return () if self._passes is None else self._passes.descs
 
+    @check_flags
     def __call__(self, x: Any, mask: Any = None, *, initial_state: Any = None, training: bool = False, **more: Any) -> Any:
         """Runs the layer outside a model; builds it on the default device if it is not built yet.
 

@@ -6,12 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dmlpy.description.coercion import brief
+from dmlpy.description.flags import flag_problems
 from dmlpy.keras.arguments import found_argument
 from dmlpy.keras.initializers import Initializer, initial, zero
 from dmlpy.keras.initializers import initializer as find_initializer
 from dmlpy.keras.recurrent import Recurrent
-from dmlpy.messages.problems import Problem
 from dmlpy.operators.recurrent.layer import GRUDesc, LSTMDesc, RNNDesc
 from dmlpy.operators.recurrent.training import GRUTrainingDesc, LSTMTrainingDesc, RNNTrainingDesc
 
@@ -19,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from dmlpy.keras.regularizers import Regularizer
+    from dmlpy.messages.problems import Problem
     from dmlpy.operators.activation import ActivationDesc
 
 
@@ -95,10 +95,7 @@ class GRU(Recurrent):
         super().__init__(output_dim, activations, init, inner_init, *regularizers, dropout_W, dropout_U, **kwargs)
 
     def _argument_problems(self, unknown: Mapping[str, Any]) -> list[Problem]:
-        problems = super()._argument_problems(unknown)
-        if not isinstance(self.reset_after, bool | np.bool_):
-            problems.append(Problem("field.form", "reset_after", brief(self.reset_after), "True or False"))
-        return problems
+        return super()._argument_problems(unknown) + flag_problems(reset_after=self.reset_after)
 
 
 class LSTM(Recurrent):

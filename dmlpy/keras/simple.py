@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from dmlpy.description.enums import MatrixTransform
+from dmlpy.description.flags import check_flags
 from dmlpy.description.tensors import TensorDesc
 from dmlpy.devices.host.blas import limited, worth
 from dmlpy.keras.activation_gradients import Passed, refuse_untrainable
@@ -59,6 +60,7 @@ class Dense(Layer):
         DescError: arguments that the layer cannot have, all of them together.
     """
 
+    @check_flags
     def __init__(
         self,
         output_dim: int,
@@ -212,6 +214,7 @@ class Embedding(Layer):
 
     input_type: ClassVar[type[np.generic]] = np.int32
 
+    @check_flags
     def __init__(
         self,
         input_dim: int,

@@ -8,10 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-import numpy as np
-
 from dmlpy.description.coercion import brief
 from dmlpy.description.enums import RecurrentDirection
+from dmlpy.description.flags import flag_problems
 from dmlpy.description.gate_order import GateOrder
 from dmlpy.messages.naming import did_you_mean
 from dmlpy.messages.problems import DescError, Problem
@@ -227,8 +226,8 @@ def _gru(
     *,
     keep: bool,
 ) -> tuple[RecurrentResult, Call]:
-    if not isinstance(reset_after, bool | np.bool_):
-        raise DescError("gru", [Problem("field.form", "reset_after", brief(reset_after), "True or False")])
+    if problems := flag_problems(reset_after=reset_after):
+        raise DescError("gru", problems)
     layer = _layer("gru", "GRU", direction)._replace(reset_after=bool(reset_after))
     run = Call("gru", layer, {"x": x, "w": w, "r": r, "b": b, "h0": h0}, lengths, _order("gru", gates), device, keep=keep)
     return RecurrentResult(*run.results), run

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from dmlpy.description.coercion import brief
 from dmlpy.description.enums import ExecutionFlags
+from dmlpy.description.flags import check_flags, flag_problems
 from dmlpy.messages.foreign_members import foreign_members
 from dmlpy.messages.problems import DescError, Problem
 from dmlpy.onnx.loading.input_sizes import inputs_of
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from dmlpy.onnx.runtime.compiled import CompiledModel
 
 
+@check_flags
 def load(
     source: Any,
     *,
@@ -114,6 +116,8 @@ class Model(LoweredModel):
         """
         from dmlpy.onnx.runtime.compiled import CompiledModel
 
+        if problems := flag_problems(fuse=fuse):
+            raise DescError(f"{self.name}.compile", problems)
         level = parse_level(feature_level)
         with collections_paused():
             compiled = CompiledModel(self, device, level, flags, fuse=fuse, keep_bytes=keep_bytes)

@@ -15,6 +15,7 @@ from dmlpy.description.bfloat16 import WHY_NO_LEVEL, with_bfloat16
 from dmlpy.description.coercion import brief
 from dmlpy.description.descs import OperatorDesc
 from dmlpy.description.enums import DataType, DmlEnum, FeatureLevel, TensorFlags
+from dmlpy.description.flags import check_flags
 from dmlpy.description.markers import AttributeField, Slot, limit_problems
 from dmlpy.description.sizes import Sizes, Term, is_permutation, run_of, show
 from dmlpy.description.structs import Struct
@@ -107,6 +108,7 @@ def no_desc(value: Any, expected: str, place: str = "desc") -> Problem:
     return Problem("field.form", place, brief(value), expected, remedy=remedy)
 
 
+@check_flags
 def check(desc: OperatorDesc | Checkable, feature_level: Level = LATEST, *, strict: bool = False) -> list[Problem]:
     """Finds all problems of a desc or a graph; the result is empty if it is valid.
 

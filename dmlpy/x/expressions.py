@@ -9,6 +9,7 @@ import numpy as np
 
 from dmlpy.description.coercion import as_uint, brief
 from dmlpy.description.enums import DataType, TensorFlags
+from dmlpy.description.flags import flag_problems, is_set
 from dmlpy.description.symbolic_sizes import is_symbolic, slice_indices
 from dmlpy.description.tensors import TensorDesc
 from dmlpy.graphs import views
@@ -234,13 +235,13 @@ def input(
     Raises:
         DescError: no such tensor, or a desc of another type.
     """
-    problems = []
+    problems = flag_problems(owned_by_dml=owned_by_dml)
     if not isinstance(tensor, TensorDesc):
         given = DataType.FLOAT32 if data_type is None else data_type
         tensor = current_policy().laid_out(TensorDesc(data_type=given, sizes=tensor))
     elif data_type is not None and tensor.replace(data_type=data_type).data_type is not tensor.data_type:
         problems.append(Problem("field.form", "data_type", brief(data_type), f"{tensor.data_type.name}, as the tensor desc has, or none"))
-    if owned_by_dml:
+    if is_set(owned_by_dml):
         tensor = tensor.replace(flags=TensorFlags.OWNED_BY_DML)
     if problems := [*problems, *tensor.problems(output=False)]:
         raise DescError(f"input {name!r} {caller_location()}", problems)

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cached_property
 from textwrap import indent
-from typing import TYPE_CHECKING, Any, Never
+from typing import TYPE_CHECKING, Any, Never, cast
 
 import numpy as np
 
 from dmlpy.description.coercion import brief
 from dmlpy.description.enums import at_level
+from dmlpy.description.flags import flag_problems, is_set
 from dmlpy.description.outputs import Outputs
 from dmlpy.devices.graphs.arguments import GraphArguments, immutable_problems
 from dmlpy.devices.graphs.calls import GraphCalls
@@ -183,8 +184,7 @@ class CompiledGraph:
         work = self._preparation(
             given, persistent, handle, problems, copy=copy, portable=portable, immutable=immutable, on_packed=on_packed
         )
-        prepared: PreparedGraph = work.enqueue(None)
-        return prepared
+        return cast("PreparedGraph", work.enqueue(None))
 
     def _preparation(
         self,
@@ -200,8 +200,8 @@ class CompiledGraph:
     ) -> binding.Preparation:
         """Checks the arguments of `prepare`, and returns its work, which takes scratch or None."""
         wanted = {name: self.inputs[name] for name in self.prepared_inputs}
-        bound, wrong = self._arguments.bind(given, wanted, self._input_order(), "input", handle if copy else None)
-        problems = wrong + problems + immutable_problems(immutable, self.prepared_inputs)
+        bound, wrong = self._arguments.bind(given, wanted, self._input_order(), "input", handle if is_set(copy) else None)
+        problems = wrong + problems + immutable_problems(immutable, self.prepared_inputs) + flag_problems(copy=copy, portable=portable)
         area = None
         producers: list[int] = []
         if persistent is not None:
@@ -388,9 +388,9 @@ class CompiledGraph:
     ) -> Outputs:
         handle = self.device.stream_handle(stream)
         calls = (calls or self._own_calls(persistent)) if self.device.memory_kind == "cpu" else None
-        if calls is not None and temporary is None and not copy and (outputs := calls.on_arrays(tensors, handle)) is not None:
+        if calls is not None and temporary is None and copy is False and (outputs := calls.on_arrays(tensors, handle)) is not None:
             return Outputs(outputs)
-        copied_on = handle if copy else None
+        copied_on = handle if is_set(copy) else None
         copied_back: list[tuple[np.ndarray[Any, Any], BoundTensor]] = []
         results = {name: tensors.get(name) for name in self.outputs}
         given = {name: value for name, value in tensors.items() if name not in results}
@@ -403,7 +403,8 @@ class CompiledGraph:
         )
         producers: list[int] = []
         scratch, wrong_scratch = self._scratch(temporary, producers)
-        problems = problems + wrong + wrong_scratch or shared_memory(bound, written, areas_of(scratch, persistent))
+        problems += wrong + wrong_scratch + flag_problems(copy=copy)
+        problems = problems or shared_memory(bound, written, areas_of(scratch, persistent))
         if problems:
             raise BindError(self.name, problems)
         absent = {name: self.outputs[name] for name, value in results.items() if value is None}

@@ -8,6 +8,7 @@ from collections import Counter
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
+from dmlpy.description.flags import check_flags
 from dmlpy.messages.naming import plural, printable
 from dmlpy.messages.tables import Table, paragraph_html
 from dmlpy.onnx.reporting.causes import find_causes
@@ -149,6 +150,7 @@ class Report:
     def __str__(self) -> str:
         return self.text()
 
+    @check_flags
     def text(self, *, all_causes: bool = False) -> str:
         """The summary, then the causes; `table` has the nodes.
 

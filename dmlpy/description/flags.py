@@ -1,0 +1,44 @@
+"""Arguments that are True or False: other values are refused, since an array has no truth value and the text "no" is true."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from inspect import unwrap
+from typing import Any, TypeVar, cast
+
+import numpy as np
+
+from dmlpy.description.coercion import brief
+from dmlpy.messages.problems import DescError, Problem
+
+FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
+
+
+def flag_problems(**flags: Any) -> list[Problem]:
+    """A problem for each argument, by name, that is neither True nor False."""
+    wrong = {name: value for name, value in flags.items() if not isinstance(value, bool | np.bool_)}
+    return [Problem("field.form", name, brief(value), "True or False") for name, value in wrong.items()]
+
+
+def is_set(flag: Any) -> bool:
+    """Whether an argument is True; where it is no flag, `flag_problems` says so."""
+    return isinstance(flag, bool | np.bool_) and bool(flag)
+
+
+def check_flags(function: FunctionT) -> FunctionT:
+    """Makes a function raise DescError for each parameter annotated as `bool` that is passed another value; its signature stays."""
+    code, annotations = unwrap(function).__code__, unwrap(function).__annotations__
+    names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+    places = {name: place for place, name in enumerate(names) if annotations.get(name) in (bool, "bool")}
+    assert places, f"{function.__qualname__} has no flags"
+    subject = function.__qualname__.removesuffix(".__init__").removesuffix(".__call__")
+
+    @wraps(function)
+    def checked(*args: Any, **kwargs: Any) -> Any:
+        passed = {name: args[place] if place < len(args) else kwargs.get(name, False) for name, place in places.items()}
+        if problems := flag_problems(**passed):
+            raise DescError(subject, problems)
+        return function(*args, **kwargs)
+
+    return cast("FunctionT", checked)
