@@ -264,7 +264,54 @@ def recurrent() -> None:
         node(operator, [steps, *weights], opset=14, hidden_size=2, activations=[*before, "ScaledTanh"], **both)
 
 
+def flags() -> None:
+    """Flags that are neither 0 nor 1."""
+    image, square = normal("flagged", 1, 2, 5, 6), normal("transposed", 4, 4)
+    for number in (2, -1):
+        node("ReduceSum", [image, np.array([1])], known=[1], keepdims=number)
+        node("ReduceMax", [image], opset=18, noop_with_empty_axes=number)
+        node("ArgMax", [image], keepdims=number, axis=1)
+        node("ArgMin", [np.round(image)], axis=3, select_last_index=number)
+        node("AveragePool", [image], kernel_shape=[2, 2], pads=[1, 1, 1, 1], count_include_pad=number)
+        node("MaxPool", [image], kernel_shape=[2, 2], strides=[2, 2], ceil_mode=number)
+        node("TopK", [image, np.array([2])], (0, 1), known=[1], largest=number)
+        node("Trilu", [image], upper=number)
+        node("IsInf", [np.array([1, np.inf, -np.inf], F32)], detect_negative=number, opset=10)
+        node("GridSample", [image, normal("places", 1, 3, 4, 2)], align_corners=number, opset=20)
+        node("Reshape", [image, np.array([0, -1, 3])], known=[1], allowzero=number)
+        node("Resize", [image, None, np.array([1, 1, 0.6, 0.7], F32)], known=[2], opset=18, mode="linear", antialias=number)
+        node("Gemm", [square, normal("other", 4, 4)], transA=number)
+        node("Gemm", [square, normal("other", 4, 4)], transB=number)
+
+
+def lists() -> None:
+    """Axes that are named twice, and lists of axes without any."""
+    image = normal("listed", 2, 1, 3, 1)
+    for operator in ("ReduceSum", "ReduceMean", "ReduceLogSumExp"):
+        node(operator, [image, np.array([2, -2])], known=[1], opset=18)
+        node(operator, [image], opset=11, axes=[0, 0], keepdims=0)
+    node("Squeeze", [image, np.empty(0, I64)], known=[1])
+
+
+def large_windows() -> None:
+    """Windows of poolings that are larger than the image by less than a stride."""
+    image = normal("small", 1, 2, 5, 4)
+    for operator in ("AveragePool", "LpPool", "MaxPool"):
+        node(operator, [image], kernel_shape=[7, 2], strides=[3, 3])
+        node(operator, [image], kernel_shape=[7, 7], strides=[7, 7], pads=[0, 1, 0, 0])
+        node(operator, [image], kernel_shape=[6, 4])
+    node("AveragePool", [image], kernel_shape=[9, 6], strides=[5, 5], pads=[1, 1, 0, 1], count_include_pad=1)
+
+
+def masks_of_numbers() -> None:
+    """Masks of numbers are added, of whatever type; those of truth values choose."""
+    queries = normal("queries", 1, 2, 3, 4)
+    for kind in (F16, np.float64, I64, I32, U8):
+        node("Attention", [queries, queries, queries, whole("mask", 0, 3, 3, 3).astype(kind)], opset=23)
+    node("Attention", [queries, queries, queries, whole("mask", 0, 3, 3, 2).astype(I64)], opset=24)
+
+
 ROWS = (
     *(resized, sampled, regions, quantized, pooled, numbers, of_nothing, old_forms, removed, padded, sliced, placed, unpooled),
-    *(transposed, added, recurrent),
+    *(transposed, added, recurrent, flags, lists, large_windows, masks_of_numbers),
 )

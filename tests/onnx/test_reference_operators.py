@@ -118,6 +118,18 @@ def test_scattered_elements_are_combined_in_order(reduction: str) -> None:
     np.testing.assert_array_equal(run("ScatterND", [data, nowhere, wholes], reduction=reduction), expected)
 
 
+def test_an_axis_that_is_named_twice_is_reduced_once() -> None:
+    data = np.arange(-6, 6).reshape(2, 3, 2)
+    expected = np.sqrt((data**2).sum(1)).astype(np.int64)
+    np.testing.assert_array_equal(run("ReduceL2", [data, np.array([1, -2])], keepdims=0), expected)
+
+
+def test_without_axes_all_dimensions_of_one_element_are_squeezed() -> None:
+    for axes in (np.empty(0, np.int64), None):
+        assert run("Squeeze", [np.ones((1, 2, 1)), axes]).shape == (2,)
+    assert run("Squeeze", [np.ones((1, 2, 1)), np.array([-1, 2])]).shape == (1, 2)
+
+
 def test_texts_change_to_no_unknown_case() -> None:
     with pytest.raises(dml.DmlError, match="case_change_action is 'lower', expected one of NONE, LOWER, UPPER"):
         run("StringNormalizer", [np.array(["A"], object)], case_change_action="lower")

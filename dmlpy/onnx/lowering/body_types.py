@@ -18,6 +18,7 @@ from dmlpy.onnx.lowering.declared_values import type_problem, type_text
 from dmlpy.onnx.lowering.shape_inference import infer_outputs
 from dmlpy.onnx.nodes import checks
 from dmlpy.onnx.nodes.node import Node, NotLowered
+from dmlpy.onnx.nodes.readings import as_read
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -96,6 +97,7 @@ def _typed_node(around: Node, proto: NodeProto, scope: Mapping[str, Value], opse
     """A node of a body with what follows from the types of its inputs, whose sizes are not known."""
     domain = domain_of(proto.domain)
     inputs = tuple(_type_of(name, scope) if name else None for name in proto.input)
+    proto, inputs = as_read(proto, domain, inputs)
     node = Node(proto.name, proto, domain, opsets.get(domain, 1), inputs, (), around.level, around.read, around.budget)
     try:
         problems = tuple(checks.problems_of(node))

@@ -34,6 +34,7 @@ from dmlpy.onnx.lowering.stages import GraphStage, HostStage, Stage
 from dmlpy.onnx.nodes import checks
 from dmlpy.onnx.nodes.node import Node, NotLowered
 from dmlpy.onnx.nodes.operands import in_operands
+from dmlpy.onnx.nodes.readings import as_read
 from dmlpy.onnx.nodes.unexpected_errors import refuse_unexpected, report_unexpected
 from dmlpy.validation.checking import LATEST
 
@@ -235,6 +236,7 @@ class Lowering:
             problem = Problem("onnx.missing", name, f"{absent[0]!r}, an input of a body that its node leaves out", "a value")
             raise DescError(f"onnx: {self.model.name}", [problem])
         inputs = tuple(self._resolve_empty(scope[given]) if given else None for given in proto.input)
+        copy, inputs = as_read(copy, domain, inputs)
         copy.input[:] = [value.name if value else "" for value in inputs]
         copy.output[:] = [self.unique_name(prefix + given) if given else "" for given in proto.output]
         node = Node(name, copy, domain, opsets.get(domain, 1), inputs, (), self.level, _refuse_read, self.budget)

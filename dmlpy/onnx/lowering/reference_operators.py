@@ -116,6 +116,7 @@ class _IntegerReduction:
     def _run(self, data: Array, axes: Any = None, keepdims: Any = 1, noop_with_empty_axes: Any = 0) -> Any:
         onnx_class: Any = super()
         axes = tuple(axes) if isinstance(axes, list) else axes  # an attribute before opset 18
+        axes = axes if axes is None else np.unique(np.asarray(axes, np.int64) % max(data.ndim, 1))
         if data.dtype.kind not in "iu":
             return onnx_class._run(data, axes, keepdims, noop_with_empty_axes)
         return _reduce(self._function, data, onnx_class.handle_axes(axes, noop_with_empty_axes), keepdims)
@@ -137,6 +138,13 @@ class ReduceLogSumExp(_IntegerReduction, ReduceLogSumExp_18):  # type: ignore[mi
     """The logarithm of the sum of exponentials."""
 
     _function = staticmethod(_log_of_exponentials)
+
+
+class Squeeze(OpRun):  # type: ignore[misc, unused-ignore]
+    """Without axes, or with a list that has none, all dimensions of size 1 are removed."""
+
+    def _run(self, data: Array, axes: Any = None) -> tuple[Array]:
+        return (np.squeeze(data, tuple({int(axis) % data.ndim for axis in axes}) if axes is not None and len(axes) else None),)
 
 
 class Det(OpRun):  # type: ignore[misc, unused-ignore]
@@ -328,5 +336,5 @@ def _overlap(first: Array, second: Array, threshold: np.float32) -> Array:
 
 REFERENCE_OPERATORS: tuple[type[OpRun], ...] = (
     *(Cast, Compress, Det, NonMaxSuppression, ReduceL2, ReduceLogSum, ReduceLogSumExp, ScatterElements, ScatterND, Slice),
-    *(StringNormalizer, Unique),
+    *(Squeeze, StringNormalizer, Unique),
 )

@@ -217,6 +217,10 @@ def _check_quantization(node: Node) -> Iterator[Problem]:
         place = axis % node.rank(0)
         wanted = (*sizes[:place], -(-sizes[place] // block), *sizes[place + 1 :])
         yield from other_size_problems(node, 1, wanted, f"one for each {plural(block, 'element')} along axis {axis} of {listed(sizes)}")
+    elif len(scales) > 1:
+        remedy = "block_size says how many elements along the axis share one" if len(scales) == len(sizes) else None
+        expected = f"one scale, or a list of one for each entry along axis {axis} of {listed(sizes)}"
+        yield Problem("onnx.invalid", node.input_label(1), listed(scales), expected, remedy=remedy)
     elif len(scales) == 1 and scales[0] not in (1, sizes[axis]):
         yield from other_size_problems(node, 1, (sizes[axis],), f"one for each entry along axis {axis} of {listed(sizes)}")
 

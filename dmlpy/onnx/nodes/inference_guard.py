@@ -72,7 +72,7 @@ _SPATIAL_OPERATORS = frozenset(
     {"AveragePool", "Conv", "ConvInteger", "ConvTranspose", "DeformConv", "LpPool", "MaxPool", "MaxUnpool", "QLinearConv"}
 )
 _EACH_AXIS_ONCE = frozenset({"CenterCropPad", "Resize", "Unsqueeze"})
-"""Operators of which ONNX Runtime refuses an axis that is named twice; beside them, reductions, of which ONNX's reference refuses it."""
+"""Operators of which ONNX Runtime refuses an axis that is named twice. Squeeze and reductions take it once."""
 SCALARS = frozenset(
     {
         *("axis", "depth", "delta", "dft_length", "frame_length", "frame_step", "limit", "lower_edge_hertz", "num_mel_bins"),
@@ -232,8 +232,9 @@ def _axes_violations(node: Node, name: str, given: Sequence[int], *, refused: bo
             # Where a tensor has no dimensions, some operators of ONNX Runtime take its only element for one.
             yield Violation(Problem("onnx.invalid", name, str(axis), f"{least} to {most}"), refused=refused and rank > 0)
             return
-    if node.op_type != "Squeeze" and len({axis % max(rank, 1) for axis in given}) != len(given):  # which goes once, as in ONNX Runtime
-        is_told = node.op_type in _EACH_AXIS_ONCE or node.op_type.startswith("Reduce")
+    goes_once = node.op_type == "Squeeze" or node.op_type.startswith("Reduce")
+    if not goes_once and len({axis % max(rank, 1) for axis in given}) != len(given):
+        is_told = node.op_type in _EACH_AXIS_ONCE
         yield Violation(Problem("onnx.invalid", name, listed(given), "each axis once"), refused=refused and is_told)
 
 

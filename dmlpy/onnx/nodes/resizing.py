@@ -58,6 +58,9 @@ def resize_problems(node: Node) -> Iterator[Problem]:
     if any(not scale > 0 for scale in given):
         yield Problem("onnx.invalid", "scales" if scales is None else node.input_label(place), listed(given), "numbers above 0")
     yield from _interpolation_problems(node)
+    if place > 1 and (problem := _source_problem(node)) is not None:
+        yield problem
+        return
     if not node.has(0) or (sizes := node.value(0).sizes) is None:
         return
     count = len(node.attribute("axes") or sizes)
@@ -69,6 +72,17 @@ def resize_problems(node: Node) -> Iterator[Problem]:
             yield Problem(
                 "onnx.invalid", node.input_label(index), plural(prod(node.sizes(index)), "number"), f"{wanted}, {each} for each axis"
             )
+
+
+def _source_problem(node: Node) -> Problem | None:
+    """A Resize with scales as well as sizes, or with neither."""
+    scales, sizes = (node.value(index) if node.has(index) else None for index in (2, 3))
+    has_scales, has_sizes = scales is not None and not scales.is_empty, sizes is not None
+    if has_scales and has_sizes and scales is not None and scales.is_static:
+        return Problem("onnx.invalid", node.input_label(2), "as well as input 3 'sizes'", "one of the two")
+    if not has_scales and (sizes is None or sizes.is_empty):
+        return Problem("onnx.invalid", node.input_label(2), "without elements, as is input 3 'sizes'", "one of the two")
+    return None
 
 
 def _interpolation_problems(node: Node) -> Iterator[Problem]:

@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from dmlpy.onnx.nodes.node import Node
 
 
+_POOLINGS = frozenset({"AveragePool", "LpPool", "MaxPool"})
+"""Operators of which ONNX and ONNX Runtime count positions without a check: a window that is larger by less than a stride has one."""
+
+
 def pooling_problems(node: Node) -> Iterator[Problem]:
     """Pads that hold whole windows, and windows that are larger than the image."""
     window = node.attribute("kernel_shape") or []
@@ -54,12 +58,14 @@ def _pad_problems(node: Node) -> Iterator[Problem]:
 
 
 def _window_problems(node: Node, lengths: Sequence[int]) -> Iterator[Problem]:
-    """A window must not be larger than the padded dimension."""
+    """A window must not be larger than the padded dimension; one of a pooling, not by more than a stride, with `ceil_mode` by less."""
     if node.attribute("auto_pad", "NOTSET").startswith("SAME"):
         return
     windows = compute_windows(node, node.sizes(0)[2:], lengths)
+    is_pooling, is_ceil = node.op_type in _POOLINGS, node.attribute("ceil_mode", 0)
     for axis, window in enumerate(windows.axes, 2 - windows.added):
-        if (window.rounded_up if node.attribute("ceil_mode", 0) else window.positions) < 1:
+        positions, least = (window.rounded_up, int(is_ceil)) if is_pooling else (window.positions, 1)
+        if positions < least:
             expected = f"at least {window.extent} along axis {axis} with the pads, which the window reaches over"
             yield Problem("onnx.invalid", node.input_label(0), listed(node.sizes(0)), expected)
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from math import sqrt
 from typing import TYPE_CHECKING
 
+from onnx import TensorProto
+
 from dmlpy import x
 from dmlpy.description.enums import DataType
 from dmlpy.messages.naming import listed
@@ -105,9 +107,10 @@ def _apply_mask(node: Node, scores: Expression, length: int) -> tuple[Expression
     mask = _mask(node, length)
     conditions = [*_conditions(node, scores.sizes[2], length)]
     guarded = mask is not None or node.has(6) or max(_windows(node)) >= 0
-    if mask is not None and mask.data_type is DataType.UINT8:
+    if mask is not None and _is_condition(node):
         conditions.append(mask)
     elif mask is not None:
+        mask = mask if mask.data_type is scores.data_type else x.cast(mask, output_data_type=scores.data_type)
         scores = scores + mask
         conditions.append(x.logical_not(x.is_infinity(mask, infinity_mode="NEGATIVE")))
     allowed = both(conditions)
@@ -125,8 +128,15 @@ def _mask(node: Node, length: int) -> Expression | None:
     lacks = length - mask.sizes[3]
     if not lacks:
         return mask
-    value = 0 if mask.data_type is DataType.UINT8 else float("-inf")
+    if not _is_condition(node) and mask.data_type not in FLOATS:
+        mask = x.cast(mask, output_data_type=node.data_type(0))
+    value = 0 if _is_condition(node) else float("-inf")
     return x.padding1(mask, padding_value=value, start_padding=[0] * 4, end_padding=[0, 0, 0, lacks])
+
+
+def _is_condition(node: Node) -> bool:
+    """Whether the mask says which keys count; otherwise it is added to the scores, bytes too."""
+    return node.value(3).element == TensorProto.BOOL
 
 
 def _conditions(node: Node, count: int, length: int) -> Iterator[Expression]:

@@ -124,10 +124,14 @@ def _pooling(node: Node) -> Windows:
 
 
 def fit_windows(node: Node, windows: Windows) -> Windows:
-    """The windows with the padding at the end that makes as many positions as ONNX's output has."""
-    if not node.attribute("ceil_mode", 0):
-        return windows
-    return Windows(tuple(_rounded_up(window) for window in windows.axes), windows.added)
+    """The windows with the padding at the end that makes as many positions as ONNX's output has.
+
+    The number of positions is cut off, so that it is rounded up below 0: a window that reaches over less than a stride beyond a dimension
+    has one there.
+    """
+    is_up = bool(node.attribute("ceil_mode", 0))
+    axes = tuple(_rounded_up(window) if is_up or window.padded < window.extent else window for window in windows.axes)
+    return Windows(axes, windows.added)
 
 
 def _rounded_up(window: Window) -> Window:
