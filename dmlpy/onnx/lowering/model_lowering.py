@@ -23,7 +23,7 @@ from dmlpy.onnx.loading.values import Value
 from dmlpy.onnx.lowering import constant_folding, control_flow, functions, host_evaluation, sequences, sized_constants, subgraphs
 from dmlpy.onnx.lowering.body_types import body_type_problems
 from dmlpy.onnx.lowering.declared_values import declared_size_problems, declared_type_problems
-from dmlpy.onnx.lowering.node_evaluation import Float64Program, are_float64_only, evaluate_program, has_types
+from dmlpy.onnx.lowering.node_evaluation import Float64Program, evaluate_program, has_float64_results, is_float64
 from dmlpy.onnx.lowering.node_lowering import lower_node
 from dmlpy.onnx.lowering.node_records import NodeRecord
 from dmlpy.onnx.lowering.passed_values import uncopied_values
@@ -95,6 +95,7 @@ class Lowering:
         outputs: the outputs of the model, by the model's names.
         contradicted: sizes that the file declares and that the values do not have; empty where sizes are symbolic.
         uncopied: values that no graph can copy to its outputs at this level, with the problems: their nodes belong on the host.
+        wide: whether FLOAT32 stands for FLOAT64, in which the graphs are computed.
         budget: the remainder of the model's limits.
     """
 
@@ -109,6 +110,7 @@ class Lowering:
     outputs: dict[str, Value] = field(default_factory=dict)
     contradicted: tuple[Problem, ...] = ()
     uncopied: Mapping[str, Sequence[Problem]] = field(default_factory=dict)
+    wide: bool = False
     _declared: Mapping[str, Value] = field(default_factory=dict)
     """The values that the file declares, of a lowering of the whole model: nodes alone may be lowered in another type."""
     _is_whole: bool = False
@@ -355,7 +357,7 @@ class Lowering:
             return evaluate_program(program, arrays)
         wide = (
             SingleNodeLowering.program(self.model, node.proto, opsets, arrays, self.budget, wide=True)
-            if not has_types(node.proto) and are_float64_only(arrays.values())
+            if is_float64(node.proto, opsets, arrays)
             else None
         )
         computed = Float64Program.of(wide)
@@ -381,7 +383,7 @@ class Lowering:
         stage = self.stages.get(index)
         self._before_change(index)
         if not isinstance(stage, GraphStage):
-            stage = self.stages[index] = GraphStage(index, self.model)
+            stage = self.stages[index] = GraphStage(index, self.model, self.wide)
         results, operators = lower_node(node, stage)
         self.budget.count_operators(len(operators))
         values: Values = []
@@ -457,11 +459,10 @@ class Lowering:
 
     def _has_host(self, node: Node) -> bool:
         """Whether the host can run a node: by ONNX's reference implementation, or DirectML's operators in FLOAT64 or at a higher level."""
-        elements = {value.element for value in node.inputs if value is not None}
-        wide = elements & {TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.DOUBLE} == {TensorProto.DOUBLE}
-        wide = wide and find_rule(node.op_type, node.opset, node.domain) is not None
+        elements = {value.name: value.element for value in node.inputs if value is not None}
+        wide = has_float64_results(node.proto, {node.domain: node.opset}, elements)
         return (
-            wide
+            (wide and find_rule(node.op_type, node.opset, node.domain) is not None)
             or host_evaluation.is_supported(node.op_type, node.opset, node.domain)
             or (self.level < LATEST and _is_lowered_at_latest(node, self.model))
         )
@@ -512,8 +513,8 @@ class SingleNodeLowering(Lowering):
             CompileError: the node is invalid in ONNX.
         """
         made = cls._lower_alone(model, proto, opsets, arrays, budget, wide=wide)
-        if not wide and any(problem.code == "onnx.constant_input" for record in made.records for problem in record.problems):
-            made = cls._lower_alone(model, proto, opsets, arrays, budget, known=True)
+        if any(problem.code == "onnx.constant_input" for record in made.records for problem in record.problems):
+            made = cls._lower_alone(model, proto, opsets, arrays, budget, wide=wide, known=True)
         if any(record.where == "invalid" for record in made.records):
             raise CompileError(model.name, made.problems)
         if any(record.where not in ("directml", "folded") for record in made.records):
@@ -534,16 +535,19 @@ class SingleNodeLowering(Lowering):
         wide: bool = False,
         known: bool = False,
     ) -> Self:
-        """Lowers the node with floating-point inputs read at run time, or with `known` all as constants, since some affect the lowering."""
-        made = cls(model, LATEST)
+        """Lowers the node with floating-point inputs read at run time, or with `known` all as constants, since some affect the lowering.
+
+        Of a node of FLOAT64 tensors, with `wide`, those of fewer bits are constants, too.
+        """
+        made = cls(model, LATEST, wide=wide)
         made.budget = budget or made.budget
         for name, array in arrays.items():
             value = Value.known(made.unique_name(name), array)
             narrow = wide and value.element == TensorProto.DOUBLE
-            if narrow and not array.size:
-                value = Value.known(value.name, array.astype("float32"))
-            elif value.array is not None and is_float(value.array.dtype) and value.array.size and not known:
-                value = replace(value, array=None, element=TensorProto.FLOAT if narrow else value.element)
+            is_read = array.size and is_float(array.dtype) and not known and narrow == wide
+            held = array if array.size else array.astype("float32")
+            element = TensorProto.FLOAT if narrow else value.element
+            value = replace(value, array=None if is_read else held if narrow else value.array, element=element)
             made.inputs[name] = value
         scope: Scope = dict(made.inputs)
         made.lower_nodes([proto], scope, "", opsets)

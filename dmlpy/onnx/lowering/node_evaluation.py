@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+from itertools import zip_longest
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 from onnx import AttributeProto, TensorProto
 
 from dmlpy.compiler import compile as compile_graph
-from dmlpy.description.bfloat16_numbers import is_float
 from dmlpy.devices import device as find_device
-from dmlpy.onnx.loading.elements import dtype_of
+from dmlpy.onnx.loading.elements import dtype_of, element_of_array
+from dmlpy.onnx.loading.schemas import domain_of, schema_of
 from dmlpy.onnx.loading.stored_weights import all_elements
 from dmlpy.onnx.lowering.programs import GraphPart
 from dmlpy.onnx.lowering.stages import to_elements, to_tensor
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
 
     from onnx import NodeProto
 
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     _Held: TypeAlias = "Array | tuple[Value, Array]"
     """An array with ONNX's type and sizes, or a tensor that a graph computed, with its value."""
 
-_FLOAT64 = {np.dtype(np.float64)}
+_FLOATS = frozenset({TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.BFLOAT16, TensorProto.DOUBLE})
 _TYPES_IN = frozenset({"to", "dtype", "output_dtype", "stash_type"})
 """Attributes that are a type."""
 
@@ -107,9 +108,29 @@ def has_types(proto: NodeProto) -> bool:
     return any(item.name in _TYPES_IN or item.type == AttributeProto.TENSOR for item in proto.attribute)
 
 
-def are_float64_only(arrays: Iterable[Array]) -> bool:
-    """Whether there are floating-point tensors, all FLOAT64."""
-    return {array.dtype for array in arrays if is_float(array.dtype)} == _FLOAT64
+def is_float64(proto: NodeProto, opsets: Mapping[str, int], arrays: Mapping[str, Array]) -> bool:
+    """Whether a node with these inputs by name computes in FLOAT64: see `has_float64_results`."""
+    return not has_types(proto) and has_float64_results(proto, opsets, {name: element_of_array(array) for name, array in arrays.items()})
+
+
+def has_float64_results(proto: NodeProto, opsets: Mapping[str, int], elements: Mapping[str, int | None]) -> bool:
+    """Whether a node computes in FLOAT64, by the types of its inputs by name.
+
+    Some of its inputs are FLOAT64. Others may have fewer bits, such as the scales of Resize, if no result has their type.
+    """
+    floats = {name: element for name, element in elements.items() if element in _FLOATS}
+    if TensorProto.DOUBLE not in floats.values() or set(floats.values()) == {TensorProto.DOUBLE}:
+        return bool(floats) and TensorProto.DOUBLE in floats.values()
+    domain = domain_of(proto.domain)
+    schema = schema_of(proto.op_type, opsets.get(domain, 1), domain)
+    if schema is None:
+        return False
+    narrow = {
+        formal.type_str
+        for formal, name in zip_longest(schema.inputs, proto.input, fillvalue=schema.inputs[-1])
+        if isinstance(name, str) and floats.get(name, TensorProto.DOUBLE) != TensorProto.DOUBLE
+    }
+    return not any(formal.type_str in narrow for formal, name in zip(schema.outputs, proto.output, strict=False) if name)
 
 
 def _bits(array: Array) -> Array:

@@ -6,9 +6,9 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, TypeAlias
 
 from dmlpy import x
-from dmlpy.description.enums import FeatureLevel
+from dmlpy.description.enums import DataType, FeatureLevel
 from dmlpy.messages.problems import DescError, Problem
-from dmlpy.onnx.loading.elements import data_type_of, element_of
+from dmlpy.onnx.loading.elements import FLOATS, data_type_of, element_of
 from dmlpy.onnx.loading.values import Sizes, Value
 from dmlpy.onnx.lowering.rules import LoweredOutputs, LoweringRule, find_rule, may_be_empty
 from dmlpy.onnx.nodes.levels import cap_of, with_remedy
@@ -30,6 +30,9 @@ _CONSTANTS = FeatureLevel.FL_6_2
 """The lowest level whose graphs have constants."""
 _OWN_SIZES = frozenset({"AveragePool", "LpPool", "MaxPool", "Resize", "Upsample"})
 """Operators whose sizes in ONNX Runtime differ from ONNX's inference: their rules determine the sizes."""
+_CASTS = frozenset({"Cast", "CastLike"})
+_PRECISIONS = frozenset({"stash_type", "softmax_precision"})
+"""Attributes that name the type in which a node computes."""
 _RANK = 4
 """The dimensions that DirectML asks for at least: rules add them."""
 Results: TypeAlias = "list[tuple[Value | None, Expression | None]]"
@@ -63,10 +66,22 @@ def lower_node(node: Node, stage: GraphStage) -> tuple[Results, list[OperatorDes
     operators = list(_collect_operators((expression for _, expression in results if expression is not None), first))
     # An undocumented operator counts as missing: the node's results are certain without it.
     named_problems = ((problem, type(desc).short_name()) for desc in operators for problem in check(desc, cap_of(node.level)))
-    wrong = [with_remedy(problem).under(name) for problem, name in named_problems]
+    wrong = [with_remedy(problem).under(name) for problem, name in named_problems] or list(_narrowing_casts(node, operators))
     if wrong:
         raise NotLowered(wrong)
     return results, operators
+
+
+def _narrowing_casts(node: Node, operators: Iterable[OperatorDesc]) -> Iterator[Problem]:
+    """The operators that take digits off FLOAT64 tensors, if the node is not said to: the host computes it in FLOAT64."""
+    if node.op_type in _CASTS or (node.schema is not None and _PRECISIONS & node.schema.attributes.keys()):
+        return
+    for desc in operators:
+        if type(desc).short_name() == "CAST" and desc.tensors()["input_tensor"].data_type is DataType.FLOAT64:
+            output = desc.tensors()["output_tensor"].data_type
+            if output in FLOATS:
+                why = ("the digits of FLOAT64 tensors would be lost",)
+                yield Problem("type.support", "output_tensor.data_type", str(output), "FLOAT64", why).under("CAST")
 
 
 def _apply_rule(node: Node, function: LoweringRule, stage: GraphStage) -> Results:
@@ -74,13 +89,13 @@ def _apply_rule(node: Node, function: LoweringRule, stage: GraphStage) -> Result
     key = node.name, function, tuple(value is not None and value.array is not None for value in node.inputs)
     if key not in stage.model.without_owned_inputs:
         try:
-            return [*_match_outputs(node, function(node.with_reader(stage.read)))]
+            return [*_match_outputs(node, function(node.with_reader(stage.read, wide=stage.wide)))]
         except DescError as error:
             if all(problem.code != "flag.owned" for problem in error.problems):
                 raise
         stage.model.without_owned_inputs.add(key)
     held = stage.read_constant if node.level >= _CONSTANTS else stage.read_plain
-    return [*_match_outputs(node, function(node.with_reader(held)))]
+    return [*_match_outputs(node, function(node.with_reader(held, wide=stage.wide)))]
 
 
 def _no_operator(node: Node) -> Problem:

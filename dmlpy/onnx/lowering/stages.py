@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from onnx import TensorProto
 
 from dmlpy.description.enums import TensorFlags
 from dmlpy.description.int4 import int4_type, pack_int4, unpack_int4
@@ -35,6 +36,7 @@ class GraphStage:
     Attributes:
         index: its place among the stages, in the order in which they run.
         model: the model that it is of.
+        wide: whether FLOAT32 stands for FLOAT64: then the arrays that it owns keep their digits.
         expressions: the values that are read or computed here, by name.
         reads: the values that it reads from the model's inputs and from earlier stages, by name.
         owned: the arrays that it copies once, when it is prepared, by name.
@@ -43,6 +45,7 @@ class GraphStage:
 
     index: int
     model: LoadedModel
+    wide: bool = False
     expressions: dict[str, Expression] = field(default_factory=dict)
     reads: dict[str, Value] = field(default_factory=dict)
     owned: dict[str, Array] = field(default_factory=dict)
@@ -60,8 +63,8 @@ class GraphStage:
 
     def read_constant(self, value: Value) -> Expression:
         """The same for graphs with constants, from feature level 6_2 on: a device may pack these."""
-        if value.array is None:
-            return self.read(value)
+        if value.array is None or self.wide:  # constants have the bytes of their type
+            return self.read_plain(value)
         data, tensor = _owned_elements(value, value.array)
         held = SizedBytes.of(data) if isinstance(data, SizedArray) else self.model.bytes_of(data)
         return expressions.Expression(constant_ref(held, tensor))
@@ -143,10 +146,12 @@ Stage = GraphStage | HostStage
 
 
 def _owned_elements(value: Value, array: Array) -> tuple[Array, TensorDesc]:
-    """The elements of a known value as a graph holds them, and their tensor."""
+    """The elements of a known value as a graph holds them, and their tensor: FLOAT64 ones of a wide stage may be of FLOAT32's tensor."""
     if isinstance(array, StoredWeight):
         return array, tensor_of(value)
     if not isinstance(array, SizedArray):
+        if value.element == TensorProto.FLOAT and array.dtype == np.float64:
+            return array.reshape(value.tensor_sizes), tensor_of(value)
         return constant_of(array.reshape(value.tensor_sizes))
     sizes = value.tensor_sizes
 

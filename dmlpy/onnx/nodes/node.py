@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from ctypes import c_float
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import cached_property, lru_cache
 from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from onnx import helper
+from onnx import TensorProto, helper
 
 from dmlpy.description.coercion import brief
+from dmlpy.description.enums import DataType
 from dmlpy.description.sized_arrays import SizedArray
 from dmlpy.description.tensors import MAX_ELEMENTS
 from dmlpy.messages.naming import Count, listed, with_article
 from dmlpy.messages.problems import Problem
-from dmlpy.onnx.loading.elements import data_type_of, element_name
+from dmlpy.onnx.loading.elements import data_type_of, element_name, element_of
 from dmlpy.onnx.loading.schemas import inputs_of, schema_of
 from dmlpy.onnx.loading.values import Value
 
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
     from onnx import NodeProto, defs
 
-    from dmlpy.description.enums import DataType, FeatureLevel
+    from dmlpy.description.enums import FeatureLevel
     from dmlpy.onnx.loading.limits import Budget
     from dmlpy.onnx.loading.values import Array
     from dmlpy.x.expressions import Expression
@@ -57,6 +58,7 @@ class Node:
         read: makes the expression of a value in the graph that is being built.
         budget: the remainder of the model's limits.
         problems: why the node is invalid in ONNX.
+        wide: whether FLOAT32 stands for FLOAT64, in which the node is computed.
     """
 
     name: str
@@ -69,15 +71,16 @@ class Node:
     read: Callable[[Value], Expression]
     budget: Budget
     problems: tuple[Problem, ...] = ()
+    wide: bool = False
 
     @cached_property
     def op_type(self) -> str:
         """The operator's name."""
         return str(self.proto.op_type)
 
-    def with_reader(self, read: Callable[[Value], Expression]) -> Node:
-        """The node with its inputs in a graph that is being built."""
-        return self.changed(read=read)
+    def with_reader(self, read: Callable[[Value], Expression], *, wide: bool = False) -> Node:
+        """The node with its inputs in a graph that is being built, which may be computed in FLOAT64."""
+        return self.changed(read=read, wide=wide)
 
     def changed(self, **members: Any) -> Node:
         """The node with other members, of the same operator and attributes, which are not read again."""
@@ -199,14 +202,20 @@ class Node:
             raise NotLowered(problems)
         return self.read(value)
 
-    def constant(self, label: str, array: Array) -> Expression:
+    def constant(self, label: str, array: Array, data_type: DataType = DataType.FLOAT32) -> Expression:
         """An array that follows from attributes: an input that DirectML owns, so that no feature level is needed for constants.
 
         Args:
             label: distinguishes it from other arrays of the node.
             array: the elements.
+            data_type: the type of FLOAT64 elements. FLOAT32 ones keep their digits where the node is computed in FLOAT64.
         """
-        return self.read(Value.known(f"{self.name}/{label}", array))
+        value = Value.known(f"{self.name}/{label}", array)
+        if value.element == TensorProto.DOUBLE:
+            keeps = self.wide and data_type is DataType.FLOAT32
+            held = array if keeps else array.astype(data_type.numpy)
+            value = replace(value, element=element_of(data_type), array=held)
+        return self.read(value)
 
     def reserve_elements(self, *sizes: int) -> None:
         """Reserves memory for an array that depends on sizes and attributes, before it is created.

@@ -13,7 +13,7 @@ from dmlpy.onnx.domains.host_operators import find_host_operator
 from dmlpy.onnx.loading.schemas import domain_of
 from dmlpy.onnx.lowering.host_evaluation import HostProgram, is_supported
 from dmlpy.onnx.lowering.model_lowering import SingleNodeLowering
-from dmlpy.onnx.lowering.node_evaluation import Float64Program, are_float64_only, evaluate_program, has_types
+from dmlpy.onnx.lowering.node_evaluation import Float64Program, evaluate_program, is_float64
 from dmlpy.onnx.nodes.unexpected_errors import report_unexpected
 from dmlpy.onnx.runtime.host_sequences import SEQUENCES
 from dmlpy.system import forks
@@ -142,7 +142,6 @@ class _Operators:
     def __init__(self, node: HostNode, context: CompileContext) -> None:
         self._node = node
         self._context = context
-        self._has_types = has_types(node.proto)
         self._programs: dict[tuple[object, ...], Float64Program | None] = {}
         self._lock = forks.lock()
 
@@ -150,7 +149,7 @@ class _Operators:
         """The node's outputs by name; None if no operators express it."""
         if not all(isinstance(array, np.ndarray) for array in given.values()):
             return None
-        wide = not self._has_types and are_float64_only(given.values())
+        wide = is_float64(self._node.proto, self._node.opsets, given)
         if not wide and self._context.level >= LATEST:
             return None
         if wide:
@@ -167,14 +166,18 @@ class _Operators:
         key: list[object] = []
         for array in given.values():
             key += (array.dtype, array.shape)
-            if array.dtype.kind != "f":
+            if array.dtype != np.float64:
                 if array.size > _MOST_KNOWN:
                     return Float64Program.of(self._lowered(given, wide=True))
                 key.append(array.tobytes())
         form = tuple(key)
         with self._lock:
-            if form not in self._programs:
+            if form in self._programs:
+                return self._programs[form]
+            program = self._lowered(given, wide=True)
+            prepared = Float64Program.of(program)
+            if program is None or any(part.reads for part in program.parts):  # otherwise elements are in it
                 if len(self._programs) >= _MOST_PROGRAMS:
                     del self._programs[next(iter(self._programs))]
-                self._programs[form] = Float64Program.of(self._lowered(given, wide=True))
-            return self._programs[form]
+                self._programs[form] = prepared
+            return prepared

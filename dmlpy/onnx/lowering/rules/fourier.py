@@ -52,7 +52,7 @@ def frames(node: Node) -> Expression:
     window = node.value(2) if node.has(2) else None
     if window is not None and window.array is not None:
         matrix = matrix * window.array.astype(np.float64)
-    filters = node.constant("matrix", matrix.astype(node.data_type(0).numpy))
+    filters = node.constant("matrix", matrix, node.data_type(0))
     if window is not None and window.array is None:
         filters = x.multiply(filters, node.x(2).reshape(1, 1, 1, count).broadcast(*filters.sizes))
     signal = node.x(0).reshape(batch, length, components).transpose(0, 2, 1).reshape(batch, components, 1, length)
@@ -82,8 +82,8 @@ def _transform(node: Node, given: int) -> Expression:
     data = node.x(0).slice([0] * len(sizes), [used if place == axis else size for place, size in enumerate(sizes)])
     order = [*(place for place in range(len(sizes) - 1) if place != axis), axis, len(sizes) - 1]
     rows = prod(data.sizes) // (used * components)
-    columns = matrix.transpose(1, 0, 2, 3).reshape(used * components, -1).astype(node.data_type(0).numpy)
-    product = data.transpose(*order).reshape(rows, used * components) @ node.constant("matrix", columns)
+    columns = matrix.transpose(1, 0, 2, 3).reshape(used * components, -1)
+    product = data.transpose(*order).reshape(rows, used * components) @ node.constant("matrix", columns, node.data_type(0))
     moved = [sizes[place] for place in order[:-2]]
     return product.reshape(*moved, matrix.shape[2], matrix.shape[3]).transpose(*np.argsort(order).tolist())
 

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 _ROUNDING = 2.0**-22
 """More than adding 1 to a place in FLOAT rounds by, relative to the place."""
+_FLOAT64_ROUNDING = 2.0**-51
+"""The same in FLOAT64."""
 _MOST_SAMPLES = (1 << 32) - 1
 """No limit: an output has as many samples as its part of the region has pixels."""
 
@@ -70,7 +72,8 @@ def _widen(node: Node) -> Expression:
     """Boxes in the image's pixels, at least one pixel wide and high: by a last bit less, so that one sample does not become two."""
     boxes = as_float32(node.x(1).with_leading_ones(4)) * node.attribute("spatial_scale", 1.0)
     start, end = boxes[:, :, :, :2], boxes[:, :, :, 2:]
-    widened = x.join([start, x.max(end, start + 1.0 - x.abs(start) * _ROUNDING)], axis=3)
+    rounding = _FLOAT64_ROUNDING if node.wide else _ROUNDING
+    widened = x.join([start, x.max(end, start + 1.0 - x.abs(start) * rounding)], axis=3)
     return widened if node.data_type(1) is widened.data_type else x.cast(widened, output_data_type=node.data_type(1))
 
 
@@ -120,20 +123,21 @@ def _sample(node: Node, outputs: Sequence[int], *, moved: bool) -> tuple[list[Ex
             start, end = boxes[:, 1 - axis].reshape(count, 1), boxes[:, 3 - axis].reshape(count, 1)
             length = end - start if moved else x.max(end - start, number(end, least))
             node.reserve_elements(places, samples)
-            steps = (np.arange(places * samples, dtype=np.float32) + 0.5) / (places * samples)
+            steps = (np.arange(places * samples) + 0.5) / (places * samples)
             coordinates.append(x.add(start, x.multiply(length, node.constant(f"steps{axis}", steps).reshape(1, -1))))
         return coordinates, None
-    known = node.array(1).astype(np.float32) * np.float32(scale) - np.float32(offset)
+    dtype = np.dtype(np.float64 if node.wide else np.float32)
+    known = node.array(1).astype(dtype) * dtype.type(scale) - dtype.type(offset)
     present = np.ones(count, np.uint8)
     for axis, places in enumerate(outputs):
-        start, step = known[:, 1 - axis], np.maximum(known[:, 3 - axis] - known[:, 1 - axis], least).astype(np.float32) / places
+        start, step = known[:, 1 - axis], np.maximum(known[:, 3 - axis] - known[:, 1 - axis], least).astype(dtype) / places
         counts = np.ceil(step).astype(np.int64)
         present[counts < 1] = 0
         counts = counts.clip(1)[:, None]
         node.reserve_elements(count, places, int(counts.max()))
         parts = (np.minimum(np.arange(counts.max()), counts - 1) + 0.5) / counts
         whole = start[:, None, None] + step[:, None, None] * (np.arange(places)[:, None] + parts[:, None, :])
-        coordinates.append(node.constant(f"places{axis}", whole.reshape(count, -1).astype(np.float32)))
+        coordinates.append(node.constant(f"places{axis}", whole.reshape(count, -1)))
     return coordinates, None if present.all() else present
 
 

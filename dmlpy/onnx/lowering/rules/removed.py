@@ -48,8 +48,8 @@ def image_scaler(node: Node) -> Expression:
     factor = node.attribute("scale", 1.0)
     if sizes[1] in (1, 3):
         return x.value_scale_2d(node.x(0), scale=factor, bias=bias)
-    offsets = np.array(bias, node.data_type(0).numpy).reshape(1, -1, 1, 1)
-    return x.add(node.x(0) * factor, node.constant("bias", offsets).broadcast(*sizes))
+    offsets = node.constant("bias", np.reshape(bias, (1, -1, 1, 1)), node.data_type(0))
+    return x.add(node.x(0) * factor, offsets.broadcast(*sizes))
 
 
 @lowers("Crop")

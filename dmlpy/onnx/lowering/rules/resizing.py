@@ -307,11 +307,12 @@ def _weigh(node: Node, data: Expression, axis: Axis, chosen: Filter) -> Expressi
     wide = data if data.data_type is DataType.FLOAT32 else x.cast(data, output_data_type="FLOAT32")
     before, behind = data.sizes[: axis.place], data.sizes[axis.place + 1 :]
     node.reserve_elements(axis.output, axis.size)
+    dtype = np.float64 if node.wide else np.float32
     if prod(behind) == 1:
-        matrix = _sized(axis, lambda sized_axis: _weights(sized_axis, chosen).astype(np.float32).T, axis.size, axis.output)
+        matrix = _sized(axis, lambda sized_axis: _weights(sized_axis, chosen).T.astype(dtype), axis.size, axis.output)
         weighted = wide.reshape(-1, axis.size) @ node.constant(f"weights_{axis.place}", matrix)
     else:
-        matrix = _sized(axis, lambda sized_axis: _weights(sized_axis, chosen).astype(np.float32), axis.output, axis.size)
+        matrix = _sized(axis, lambda sized_axis: _weights(sized_axis, chosen).astype(dtype), axis.output, axis.size)
         weighted = node.constant(f"weights_{axis.place}", matrix) @ wide.reshape(prod(before), axis.size, prod(behind))
     return weighted.reshape(*before, axis.output, *behind)
 

@@ -53,7 +53,7 @@ def affine_grid(node: Node) -> Expression:
     node.reserve_elements(rank + 1, prod(spatial))
     along = [_places(size, align) for size in spatial]
     grid = np.stack([*np.meshgrid(*along, indexing="ij")[::-1], np.ones(spatial)]).reshape(rank + 1, -1)
-    rows = node.x(0).reshape(node.sizes(0)[0] * rank, rank + 1) @ node.constant("places", grid.astype(node.data_type(0).numpy))
+    rows = node.x(0).reshape(node.sizes(0)[0] * rank, rank + 1) @ node.constant("places", grid, node.data_type(0))
     return rows.reshape(node.sizes(0)[0], rank, *spatial).transpose(0, *range(2, 2 + rank), 1)
 
 
@@ -83,7 +83,7 @@ def lower_deformable_convolution(node: Node) -> Expression:
         starts = np.arange(window.positions) * window.stride
         of_taps = inside.reshape(-1, *[1] * (rank - 1 - axis)) + np.zeros(kernel)
         along = starts.reshape(-1, *[1] * (rank - 1 - axis)) + np.zeros(places)
-        still = node.constant(f"places{axis}", np.add.outer(of_taps.ravel(), along.ravel()).astype(np.float32))
+        still = node.constant(f"places{axis}", np.add.outer(of_taps.ravel(), along.ravel()))
         place = x.add(moves[:, :, axis].reshape(rows, taps, prod(places)), still.reshape(1, taps, prod(places)))
         axes.append(_taps(place.reshape(rows, count, 1), "linear"))
     sampled = _sample(data, axes, spatial, "zeros", align=True)
