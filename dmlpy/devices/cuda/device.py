@@ -41,8 +41,6 @@ _READ_BFLOAT16 = frozenset({"activation", "attention", "normalization", "optimiz
 """The families whose kernels read and write BFLOAT16, beside the element engine."""
 _MULTIPLY_BFLOAT16 = frozenset({"convolution", "matrix", "recurrent"})
 """The families that do so by tensor cores or the library, of compute capability 8.0 on."""
-_MOST_USABLE = 4096
-"""The most addresses cached as usable; an arena may be divided into any number of them."""
 
 
 class CudaDevice(Device):
@@ -67,8 +65,6 @@ class CudaDevice(Device):
         self.limits = runtime.limits(ordinal)
         self.library = KernelLibrary(runtime, ordinal)
         self.strategy = strategy
-        self._usable: set[int] = set()
-        """Addresses that `place_of` has found usable: CUDA is queried once for each."""
         self._is_synchronous = is_set()
         self._autotuner = Autotuner(self, (runtime.name, *map(str, astuple(self.limits))))
         self._waits_for_producers = os.environ.get("CUPY_CUDA_ARRAY_INTERFACE_SYNC", "1") != "0"
@@ -188,14 +184,7 @@ class CudaDevice(Device):
         return self.runtime.is_capturing(stream)
 
     def place_of(self, pointer: int) -> str | None:
-        if pointer in self._usable:
-            return None
-        place = self.runtime.place_of(self.ordinal, pointer)
-        if place is None:
-            if len(self._usable) >= _MOST_USABLE:
-                self._usable.clear()
-            self._usable.add(pointer)
-        return place
+        return self.runtime.place_of(self.ordinal, pointer)  # each time: it may have been freed, and be another GPU's now
 
     def stream_identity(self, stream: int) -> int:
         return identity(stream)
