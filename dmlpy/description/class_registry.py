@@ -19,11 +19,17 @@ def name_of(kind: type[OperatorDesc]) -> str:
     return f"{kind.__module__}:{kind.__qualname__}"
 
 
+def _extends(kind: type[OperatorDesc], base: type) -> bool:
+    """Whether a class computes more than an operator of DirectML's from which it is derived: what handles that one would leave it out."""
+    return kind.is_extension and issubclass(base, OperatorDesc) and not base.is_extension and bool(base.type_name)
+
+
 class ClassRegistry(Generic[T]):
     """Functions or classes, keyed by the class of desc that they are for.
 
     An instance is used as a decorator: `@plan(RNNDesc)`. `find` goes along a class's `__mro__`, so the most derived class wins, and the
-    order in which things are attached does not matter.
+    order in which things are attached does not matter. What is attached to an operator of DirectML's does not handle the classes that
+    graphs derive from it for several nodes, such as a convolution with an epilogue: these are attached by themselves.
 
     The code for the operators of `dmlpy.operators.FAMILY` is in FAMILY below the package, a module or a package of modules. It is
     imported when an operator of that family is first asked for. Threads may share it.
@@ -79,7 +85,7 @@ class ClassRegistry(Generic[T]):
     def _nearest(self, kind: type[OperatorDesc]) -> T | None:
         for base in kind.__mro__:
             attached = self._attached_to(base)
-            if attached is not None and (attached[1] or base is kind):
+            if attached is not None and (base is kind or (attached[1] and not _extends(kind, base))):
                 value: T = attached[0]
                 return value
         return None

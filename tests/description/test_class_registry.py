@@ -23,6 +23,7 @@ from dmlpy.devices.cuda.plans import plan as cuda_plan
 from dmlpy.devices.numpy.plans import plan as numpy_plan
 from dmlpy.inspection.catalog import operators
 from dmlpy.operators.recurrent.gradient import RecurrentGradDesc
+from dmlpy.reference.registry import defines
 
 
 class Base(OperatorDesc):
@@ -190,3 +191,20 @@ def test_each_name_that_a_plan_is_attached_to_is_that_of_a_class(plans: ClassReg
         plans.find(kind)
     names = [name for name in plans._attached if isinstance(name, str)]
     assert [name_of(resolve_name(name)) for name in names] == names
+
+
+FUSED = {
+    "fused_convolution_descs:NormalizedConvolutionDesc": {"numpy", "cpu"},
+    "fused_convolution_descs:EpilogueConvolutionDesc": {"cpu"},
+    "fused_convolution_descs:NormalizedEpilogueConvolutionDesc": {"cpu"},
+    "lookup_table_desc:LookupConvolutionDesc": {"cpu"},
+}
+"""Classes that graphs make of several nodes, and the devices that have a plan for them: all others run the nodes."""
+
+
+@pytest.mark.parametrize(("name", "devices"), FUSED.items(), ids=FUSED.keys())
+def test_nothing_for_an_operator_handles_what_graphs_add_to_it(name: str, devices: set[str]) -> None:
+    """A plan for the operator alone would leave the addition out."""
+    kind: type[OperatorDesc] = resolve_name(f"dmlpy.devices.graphs.{name}")
+    tables: dict[str, ClassRegistry[Any]] = {"cpu": cpu_plan, "numpy": numpy_plan, "cuda": cuda_plan, "reference": defines}
+    assert {device for device, table in tables.items() if table.find(kind) is not None} == devices

@@ -28,9 +28,11 @@ _FEWEST_COPIED = 1 << 11
 """The fewest elements of a depthwise convolution's input that are copied to planes: a launch less takes as long for fewer."""
 _MAX_SPARSITY = 16
 """The most elements of an input tile for each element that its windows read."""
+_FUSED = "dmlpy.devices.graphs.fused_convolution_descs"
+"""The module of convolutions with other nodes."""
 
 
-@plan(ConvolutionDesc)
+@plan(ConvolutionDesc, f"{_FUSED}:NormalizedConvolutionDesc", f"{_FUSED}:EpilogueConvolutionDesc")
 def convolution_plan(desc: ConvolutionDesc) -> Plan | str:
     """With FLOAT16 and BFLOAT16, only RELU and CLIP are fused in place: other functions get copies of FLOAT32."""
     from dmlpy.devices.cpu.convolution.plan import ConvolutionPlan

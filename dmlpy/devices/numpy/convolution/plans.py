@@ -16,11 +16,8 @@ larger than the window leave nothing to gain, and the definition on whole arrays
 
 
 @plan(ConvolutionDesc)
+@plan("dmlpy.devices.graphs.fused_convolution_descs:NormalizedConvolutionDesc", derived=False)
 def convolution_plan(desc: ConvolutionDesc) -> TiledPlan | None:
-    from dmlpy.devices.graphs.fused_convolution_descs import EpilogueConvolutionDesc
-
-    if isinstance(desc, EpilogueConvolutionDesc):
-        return None
     from dmlpy.devices.numpy.convolution.depthwise import DepthwisePlan
     from dmlpy.devices.numpy.convolution.forward import ForwardPlan
     from dmlpy.devices.numpy.convolution.geometry import Geometry
