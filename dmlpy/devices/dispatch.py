@@ -87,10 +87,7 @@ class BoundWork(ABC):
             DeviceError: the launch failed, or there was no memory for its temporaries.
             DispatchError: another call is in progress, on another thread or further up the stack.
         """
-        self._run_exclusively(self._enqueue_on, stream)
-
-    def _enqueue_on(self, stream: Any) -> None:
-        self._enqueue(self._stream_handle(stream))
+        self._run_exclusively(self._enqueue, self._stream_handle(stream))
 
     def _run_exclusively(self, work: Callable[[Any], None], argument: Any) -> None:
         """Runs work that no other call of this object may overlap."""

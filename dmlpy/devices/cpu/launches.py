@@ -12,7 +12,7 @@ import numpy as np
 from dmlpy.description.arrays import address_of
 from dmlpy.devices.cpu.jit import Kernel
 from dmlpy.devices.cpu.structs import Address, Count, Flag, KernelStruct, field
-from dmlpy.devices.cpu.thread_pool import TaskLaunch, shared_pool
+from dmlpy.devices.cpu.thread_pool import ALONE, TaskLaunch, shared_pool
 from dmlpy.devices.host.threads import apart_from_forks
 from dmlpy.devices.loops import ArrayCopy
 from dmlpy.devices.plan import InOrder, Launch, LaunchSequence
@@ -134,10 +134,11 @@ class BatchedLaunch:
         self._entries = np.array([entry_of(launch) for launch in launches], np.int64)
         self._parameters = np.array([len(launches), self._entries.ctypes.data], np.int64)
         self.body, self.parameters = BATCHED_LAUNCH(), self._parameters.ctypes.data
+        self._alone = c_int64(self.parameters), *ALONE
 
     def __call__(self, stream: int) -> None:
         if self.threads == 1:
-            self.body(self.parameters, 0, 1, 0, 0)
+            self.body(*self._alone)
         else:
             memory = (self._parameters, self._entries, *self._launches)
             shared_pool().run(self.body, self.parameters, self.threads, len(self._launches), memory=memory)
@@ -207,7 +208,8 @@ class _RelocationTable:
         self._launches = launches  # the owners of the words
         self._words = np.array([(each.word, numbers[each.memory], each.offset) for each in relocations], np.int64)
         self._addresses = (c_int64 * len(self._memories))()  # NumPy takes longer to write a few numbers
-        self._write = partial(RELOCATION(), len(relocations), self._words.ctypes.data, addressof(self._addresses))
+        arguments = len(relocations), self._words.ctypes.data, addressof(self._addresses)
+        self._write = partial(RELOCATION(), *map(c_int64, arguments))
 
     def write(self, addresses: Mapping[str, int]) -> None:
         """Writes the addresses for the first address of each memory."""

@@ -229,6 +229,10 @@ class WorkShares(PlanPart):
         return str(self.threads)
 
 
+ALONE = tuple(map(ctypes.c_int64, (0, 1, 0, 0)))
+"""The arguments of a task body behind its parameters, for a single thread. To convert integers, ctypes takes longer than small kernels."""
+
+
 class TaskLaunch:
     """A launch of one task body. Consecutive ones can form one batched launch: see `launches`.
 
@@ -245,6 +249,7 @@ class TaskLaunch:
         self, body: TaskBody, parameters: int, threads: Threads | int, memory: object, relocations: Sequence[Relocation] | None = None
     ) -> None:
         self.body, self.parameters, self.memory, self.relocations = body, parameters, memory, relocations
+        self._alone = ctypes.c_int64(parameters), *ALONE
         self.most, self.threads = threads if isinstance(threads, Threads) else (threads, threads)
 
     @classmethod
@@ -257,7 +262,7 @@ class TaskLaunch:
 
     def __call__(self, stream: int) -> None:
         if self.threads == 1:
-            self.body(self.parameters, 0, 1, 0, 0)
+            self.body(*self._alone)
         else:
             _pool.run(self.body, self.parameters, self.threads, memory=self.memory)
 
