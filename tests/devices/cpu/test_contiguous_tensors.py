@@ -120,7 +120,7 @@ def test_what_is_compiled() -> None:
     whole = kind(a_tensor=transposed, b_tensor=transposed, output_tensor=transposed)
     assert isinstance(compiled_plan(whole), ContiguousPlan)
     gaps = desc_of(kind, "UINT16", strides=(1400, 1))
-    others = (gaps, whole.replace(b_tensor=whole.b_tensor.replace(strides=None)), desc_of(kind, "UINT16", (2, 1000)))
+    others = (gaps, whole.replace(b_tensor=whole.b_tensor.replace(strides=None)), desc_of(kind, "UINT16", (2, 100)))
     assert not any(isinstance(compiled_plan(desc), ContiguousPlan) for desc in others)
     scaled = desc_of(dml.ElementWiseAbsDesc, "INT32").replace(scale_bias=dml.ScaleBias(scale=2.0, bias=1.0))
     assert not isinstance(compiled_plan(scaled), ContiguousPlan)
@@ -140,8 +140,12 @@ ROWS: dict[str, tuple[Any, ...]] = {
     "gaps of one operand": (dml.ElementWiseAbsDesc, "INT8", (4, 9, 67), (700, 70, 1), (640, 71, 1)),
     "one operand, a number for each row": (dml.ElementWiseLogicalNotDesc, "UINT8", (40, 66), None, (1, 0)),
     "short of a vector": (dml.ElementWiseMinDesc, "UINT64", (150, 17), None, None, (1, 0)),
+    "shorter and shorter vectors": (dml.ElementWiseAddDesc, "UINT8", (3, 5, 87), None, (0, 87, 1), (87, 0, 1)),
+    "few elements": (dml.ElementWiseMaxDesc, "INT64", (5, 70, 3), None, None, (3, 0, 1)),
 }
 """The class, type and sizes, and the strides of the output and the inputs."""
+THREADS_AND_ROWS = [(1, 64), (2, 64), (1, 1 << 16), (2, 1 << 16)]
+"""Threads, and the bytes of a row above which it is divided."""
 
 
 def of_rows(name: str) -> Any:
@@ -153,7 +157,7 @@ def of_rows(name: str) -> Any:
 
 @pytest.mark.parametrize("name", ROWS)
 def test_rows(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Operands that repeat elements, on one thread and on two; nothing is written between rows."""
+    """Operands that repeat elements, on one thread and on two, by rows and by parts of rows; nothing is written between rows."""
     rng, desc = np.random.default_rng(6), of_rows(name)
     given = {}
     for place in LARGE[type(desc)][1]:
@@ -163,8 +167,8 @@ def test_rows(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     with np.errstate(all="ignore"):
         wanted = run(desc, given)["output_tensor"]
     monkeypatch.setattr(integer_plan, "_BYTES_OF_A_THREAD", 1)
-    monkeypatch.setattr(integer_plan, "_BYTES_OF_A_ROW", 64)
-    for threads in (1, 2):
+    for threads, bytes_of_a_row in THREADS_AND_ROWS:
+        monkeypatch.setattr(integer_plan, "_BYTES_OF_A_ROW", bytes_of_a_row)
         monkeypatch.setattr(integer_plan, "available_threads", lambda threads=threads: threads)
         assert isinstance(compiled_plan(desc), RowsPlan)
         np.testing.assert_array_equal(run(desc, given, CpuDevice())["output_tensor"], wanted, err_msg=f"{threads} thread(s)")
@@ -205,11 +209,11 @@ def test_inverted_equalities_are_one_kernel(own: str, strides: Any) -> None:
 
 
 def test_rows_that_numpy_computes() -> None:
-    """Contiguous sums, where it is as fast, few elements, and short rows."""
+    """Contiguous sums, where it is as fast, few elements, and rows with gaps between elements."""
     whole = desc_of(dml.ElementWiseAddDesc, "INT32")
-    few = desc_of(dml.ElementWiseAddDesc, "INT32", (2, 1000), (1001, 1))
-    short = desc_of(dml.ElementWiseAddDesc, "INT32", (600, 9), (10, 1))
-    for desc in (whole, few, short):
+    few = desc_of(dml.ElementWiseBitXorDesc, "INT32", (2, 100), (101, 1))
+    gaps = desc_of(dml.ElementWiseAddDesc, "INT32", (600, 9), (20, 2))
+    for desc in (whole, few, gaps):
         assert isinstance(compiled_plan(desc), str)
 
 
@@ -222,6 +226,8 @@ CHOICES: dict[str, tuple[str, tuple[int, ...], Any, Any, Any, Any]] = {
     "other orders": ("INT16", (66, 4, 9), (1, 66, 264), (1, 66, 264), (1, 594, 66), (0, 1, 0)),
     "a long row": ("UINT32", (9001,), None, None, (0,), None),
     "two numbers": ("FLOAT64", (4, 21), None, (0, 0), (0, 0), None),
+    "shorter and shorter vectors": ("UINT8", (5, 87), None, None, (1, 0), (0, 1)),
+    "short rows": ("INT32", (50, 7), None, (7, 1), (0, 1), (1, 0)),
 }
 """The type and sizes, and the strides of the output, both inputs and the condition."""
 
@@ -235,7 +241,6 @@ def test_choices(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     output, a, b, condition = descs
     desc = dml.ElementWiseIfDesc(condition_tensor=condition, a_tensor=a, b_tensor=b, output_tensor=output)
     monkeypatch.setattr(integer_plan, "_BYTES_OF_A_THREAD", 1)
-    monkeypatch.setattr(integer_plan, "_BYTES_OF_A_ROW", 64)
     memory = [rng.integers(0, 256, (each.span, each.data_type.numpy.itemsize), np.uint8) for each in descs]
     memory[3][rng.random(len(memory[3])) < 0.5] = 0
     views = [
@@ -245,7 +250,8 @@ def test_choices(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     wanted, before = np.where(views[3] != 0, views[1], views[2]), memory[0].copy()
     outside = np.ones(output.span, np.bool_)
     np.lib.stride_tricks.as_strided(outside, sizes, output.element_strides)[...] = False
-    for threads in (1, 2):
+    for threads, bytes_of_a_row in THREADS_AND_ROWS:
+        monkeypatch.setattr(integer_plan, "_BYTES_OF_A_ROW", bytes_of_a_row)
         monkeypatch.setattr(integer_plan, "available_threads", lambda threads=threads: threads)
         plan = compiled_plan(desc)
         assert isinstance(plan, ChoicePlan)
@@ -257,8 +263,8 @@ def test_choices(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
         np.testing.assert_array_equal(memory[0][outside], before[outside])
 
 
-def test_choices_of_short_rows_are_numpys() -> None:
-    x, c = (dml.TensorDesc(data_type=own, sizes=(600, 9), strides=(20, 1)) for own in ("INT32", "UINT8"))
+def test_choices_with_gaps_between_elements_are_numpys() -> None:
+    x, c = (dml.TensorDesc(data_type=own, sizes=(600, 9), strides=(20, 2)) for own in ("INT32", "UINT8"))
     desc = dml.ElementWiseIfDesc(condition_tensor=c, a_tensor=x, b_tensor=x, output_tensor=x)
     assert not isinstance(compiled_plan(desc), ChoicePlan)
 

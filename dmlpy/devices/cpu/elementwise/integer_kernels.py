@@ -26,7 +26,7 @@ from dmlpy.devices.cpu.elementwise.integer_plan import (
 )
 from dmlpy.devices.cpu.isa import FLOAT_BYTES, Isa
 from dmlpy.devices.cpu.load_store import floats_of_halves
-from dmlpy.devices.cpu.memory_kernels import byte_at, set_byte, set_word, word_at
+from dmlpy.devices.cpu.memory_kernels import byte_at, long_at, set_byte, set_word, word_at
 from dmlpy.devices.cpu.simd import INDEX, Loop, float_at, integer_at, repeated, set_float, set_integer, struct_view
 from dmlpy.devices.cpu.thread_pool_kernels import share_units, unit_addresses
 
@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 
     from dmlpy.devices.cpu.thread_pool import TaskBody
 
+_SHORTER = 4
+"""How many times shorter the vectors are that compute the end of a row."""
 _EXACT = 1 << 51
 """Integers below it are exact in float64, and so are their quotients' sides of each integer."""
 _INT8, _UINT8, _INT32, _UINT32, _INT64, _FLOAT32 = map(int, Kind)
@@ -376,35 +378,65 @@ def build_contiguous(function: Function, source: str, target: str, isa: Isa) -> 
     return share_units(ContiguousParameters, run)
 
 
+def _part_of_row(function: Function, of: np.dtype[Any], to: np.dtype[Any], lanes: int, steps: int) -> Any:
+    """The function `run(y, a, b, at, end)` of elements of a row: vectors, then shorter ones, then what is left one by one."""
+    step = _step(function, of, to, lanes, steps)
+    y_size, a_size, b_size = lanes * to.itemsize, lanes * of.itemsize * (steps & 1), lanes * of.itemsize * (steps >> 1)
+
+    @jit
+    def run_vectors(y: Any, a: Any, b: Any, size: Any) -> Any:
+        count = size // lanes
+        for at in range(count):
+            step(y + at * y_size, a + at * a_size, b + at * b_size, 0, 0)
+        return count
+
+    if lanes == 1:
+        return run_vectors
+    run_shorter = _part_of_row(function, of, to, max(1, lanes // _SHORTER), steps)
+
+    @jit
+    def run(y: Any, a: Any, b: Any, size: Any) -> Any:
+        count = run_vectors(y, a, b, size)
+        if size > count * lanes:
+            run_shorter(y + count * y_size, a + count * a_size, b + count * b_size, size - count * lanes)
+        return count
+
+    return run
+
+
 def build_rows(function: Function, source: str, target: str, isa: Isa) -> TaskBody:
     """Builds a thread's part of a function of two operands along rows, to be compiled. The arguments are those of `build_contiguous`."""
     of, to = np.dtype(source), np.dtype(target)
     of_size, to_size = of.itemsize, to.itemsize
     lanes = isa.lanes * FLOAT_BYTES // max(of_size, to_size)
-    one = _step(function, of, to, 1)
-    of_first, of_second, of_both = (_step(function, of, to, lanes, steps) for steps in (1, 2, 3))
+    of_none, of_first, of_second, of_both = (_part_of_row(function, of, to, lanes if steps else 1, steps) for steps in range(4))
+
+    @jit
+    def run_row(steps: Any, y: Any, a: Any, b: Any, size: Any) -> None:
+        if steps == 3:
+            of_both(y, a, b, size)
+        elif steps == 1:
+            of_first(y, a, b, size)
+        elif steps == 2:
+            of_second(y, a, b, size)
+        else:  # one result is repeated
+            of_none(y, a, b, size)
 
     @jit
     def run(p: RowParameters, first: Any, last: Any, state: Any) -> None:
-        size, split, steps = p.size, p.split, p.steps
-        of_a, of_b = of_size * (steps & 1), of_size * (steps >> 1)
-        for number in range(first, last):
+        size, split, steps, number = p.size, p.split, p.steps, first
+        while number < last:
             y, a, b = unit_addresses(p.axes, p.table, number // split, p.y, p.a, p.b)
-            begin, end = size * (number % split) // split, size * (number % split + 1) // split
-            whole = begin + (end - begin) // lanes * lanes
-            if steps == 3:
-                for at in range(begin, whole, lanes):
-                    of_both(y + at * to_size, a + at * of_size, b + at * of_size, 0, 0)
-            elif steps == 1:
-                for at in range(begin, whole, lanes):
-                    of_first(y + at * to_size, a + at * of_size, b, 0, 0)
-            elif steps == 2:
-                for at in range(begin, whole, lanes):
-                    of_second(y + at * to_size, a, b + at * of_size, 0, 0)
-            else:  # one result is repeated
-                whole = begin
-            for at in range(whole, end):
-                one(y + at * to_size, a + at * of_a, b + at * of_b, 0, 0)
+            if split > 1:
+                begin, end = size * (number % split) // split, size * (number % split + 1) // split
+                run_row(steps, y + begin * to_size, a + begin * of_size * (steps & 1), b + begin * of_size * (steps >> 1), end - begin)
+                number += 1
+            else:  # rows of an axis, whose addresses need no divisions
+                rows = min(last - number, long_at(p.table) - number % long_at(p.table))
+                y_row, a_row, b_row = long_at(p.table + 8), long_at(p.table + 16), long_at(p.table + 24)
+                for row in range(rows):
+                    run_row(steps, y + row * y_row, a + row * a_row, b + row * b_row, size)
+                number += rows
 
     return share_units(RowParameters, run)
 
@@ -444,6 +476,32 @@ def _choice(width: int, lanes: int) -> Any:
     return choose
 
 
+def _part_of_chosen_row(width: int, lanes: int) -> Any:
+    """The function `run(y, a, b, c, size, steps)` of elements of a row: vectors, then shorter ones, then what is left one by one."""
+    step, y_size = _choice(width, lanes), lanes * width
+
+    @jit
+    def run_vectors(y: Any, a: Any, b: Any, c: Any, size: Any, steps: Any) -> Any:
+        count, of_a, of_b, of_c = size // lanes, y_size * (steps & 1), y_size * (steps >> 1 & 1), lanes * (steps >> 2)
+        for at in range(count):
+            step(y + at * y_size, a + at * of_a, b + at * of_b, c + at * of_c, steps)
+        return count
+
+    if lanes == 1:
+        return run_vectors
+    run_shorter = _part_of_chosen_row(width, max(1, lanes // _SHORTER))
+
+    @jit
+    def run(y: Any, a: Any, b: Any, c: Any, size: Any, steps: Any) -> Any:
+        count = run_vectors(y, a, b, c, size, steps)
+        if size > count * lanes:
+            at, steps_a, steps_b, steps_c = count * lanes, steps & 1, steps >> 1 & 1, steps >> 2
+            run_shorter(y + at * width, a + at * width * steps_a, b + at * width * steps_b, c + at * steps_c, size - at, steps)
+        return count
+
+    return run
+
+
 def build_choice(width: int, isa: Isa) -> TaskBody:
     """Builds a thread's part of a choice, to be compiled.
 
@@ -451,21 +509,29 @@ def build_choice(width: int, isa: Isa) -> TaskBody:
         width: bytes of an element.
         isa: the instruction set that it is compiled for.
     """
-    lanes = isa.lanes * FLOAT_BYTES // width
-    many, one = _choice(width, lanes), _choice(width, 1)
+    run_row = _part_of_chosen_row(width, isa.lanes * FLOAT_BYTES // width)
 
     @jit
     def run(p: ChoiceParameters, first: Any, last: Any, state: Any) -> None:
-        size, split, steps = p.size, p.split, p.steps
-        of_a, of_b, of_c = width * (steps & 1), width * (steps >> 1 & 1), steps >> 2
-        for number in range(first, last):
+        size, split, steps, number = p.size, p.split, p.steps, first
+        while number < last:
             y, a, b = unit_addresses(p.axes, p.table, number // split, p.y, p.a, p.b)
             c = unit_addresses(p.axes, p.of_condition, number // split, p.condition, 0, 0)[0]
-            begin, end = size * (number % split) // split, size * (number % split + 1) // split
-            whole = begin + (end - begin) // lanes * lanes
-            for at in range(begin, whole, lanes):
-                many(y + at * width, a + at * of_a, b + at * of_b, c + at * of_c, steps)
-            for at in range(whole, end):
-                one(y + at * width, a + at * of_a, b + at * of_b, c + at * of_c, steps)
+            if split > 1:
+                begin, end = size * (number % split) // split, size * (number % split + 1) // split
+                of_a, of_b, of_c = begin * width * (steps & 1), begin * width * (steps >> 1 & 1), begin * (steps >> 2)
+                run_row(y + begin * width, a + of_a, b + of_b, c + of_c, end - begin, steps)
+                number += 1
+            else:
+                rows = min(last - number, long_at(p.table) - number % long_at(p.table))
+                y_row, a_row, b_row, c_row = (
+                    long_at(p.table + 8),
+                    long_at(p.table + 16),
+                    long_at(p.table + 24),
+                    long_at(p.of_condition + 8),
+                )
+                for row in range(rows):
+                    run_row(y + row * y_row, a + row * a_row, b + row * b_row, c + row * c_row, size, steps)
+                number += rows
 
     return share_units(ChoiceParameters, run)

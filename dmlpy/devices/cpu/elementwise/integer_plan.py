@@ -40,12 +40,12 @@ CHOICE = Kernel("dmlpy.devices.cpu.elementwise.integer_kernels:build_choice", 5)
 
 _MOST_OF_SMALL = 256
 """More elements take longer one by one than NumPy takes in all."""
-_FEWEST = 1 << 11
+_FEWEST = _MOST_OF_SMALL + 1
 """The elements that are worth a kernel of their own."""
 _BYTES_OF_A_THREAD = 1 << 18
 """Bytes of results that are worth waking another thread for."""
 
-_SHORTEST_ROW = 16
+_SHORTEST_ROW = 2
 """Shorter rows take NumPy less time."""
 _BYTES_OF_A_ROW = 1 << 16
 """Bytes of a row that are worth a unit of their own."""
@@ -296,6 +296,7 @@ class _Rows(PlanPart):
 
     def __init__(self, widths: Sequence[int], axes: Sequence[Axis]) -> None:
         *outer, row = axes
+        outer = outer or [_ONE]
         count, width = prod(axis.size for axis in axes), widths[0]
         threads = Threads.of(available_threads(), count * width, _BYTES_OF_A_THREAD)
         split = max(1, min(row.size * width // _BYTES_OF_A_ROW, threads.most * _UNITS_OF_A_THREAD))
@@ -363,7 +364,7 @@ class ChoicePlan(PlanWithoutConstants):
     def __init__(self, places: Sequence[str], tensors: Sequence[TensorDesc], axes: Sequence[Axis]) -> None:
         self._places, self._width = places, tensors[0].data_type.numpy.itemsize
         self._rows = _Rows((self._width,) * 3, axes)
-        self._of_condition = FixedArray.of_rows([(axis.size, axis.strides[3], 0, 0) for axis in reversed(axes[:-1])])
+        self._of_condition = FixedArray.of_rows([(axis.size, axis.strides[3], 0, 0) for axis in reversed(axes[:-1] or [_ONE])])
 
     def load(self) -> None:
         CHOICE(self._width, host_isa())
