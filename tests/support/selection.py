@@ -45,9 +45,9 @@ NOT_QUICK = (
     *("onnx/test_deferred.py", "onnx/test_growth.py", "onnx/test_node_cases.py", "onnx/test_open_sizes.py"),
     *("conformance/test_command.py", "devices/test_entered_files.py", "graphs/test_views_and_fusion.py", "inspection/test_catalog.py"),
     *("inspection/test_schemas.py", "onnx/test_onnx_commands.py", "onnx/test_stored_nodes.py", "pydirectml/test_scripts.py"),
-    *("test_without_posix.py", "validation/test_bounded_messages.py", "validation/test_check_properties.py", "x/test_functions.py"),
-    *("test_examples.py", "test_layers.py", "test_pages.py", "test_pairwise.py", "test_stubs.py", "test_tour.py"),
-    *("test_typing.py",),
+    *("validation/test_bounded_messages.py", "validation/test_check_properties.py", "x/test_functions.py", "test_typing.py"),
+    *("examples/test_examples.py", "examples/test_tour.py", "project/test_layers.py", "project/test_pages.py"),
+    *("project/test_pairwise.py", "project/test_stubs.py", "project/test_without_posix.py"),
 )
 """Folders and files below tests/ whose tests start processes, compile kernels, train, or look at everything: they are not quick."""
 

@@ -11,7 +11,7 @@ import pytest
 
 from dmlpy.docs.notebook import run_cell
 
-TOUR = Path(__file__).parents[1] / "examples" / "tour.ipynb"
+TOUR = Path(__file__).parents[2] / "examples" / "tour.ipynb"
 NOTEBOOK: dict[str, Any] = json.loads(TOUR.read_text(encoding="utf-8"))
 CODE = {cell["id"]: "".join(cell["source"]) for cell in NOTEBOOK["cells"] if cell["cell_type"] == "code"}
 

@@ -145,6 +145,23 @@ def imported_tests(source: str) -> list[str]:
     return sorted(name for name in imported if name.startswith("tests.") and ".test_" in name)
 
 
+def packages(folder: Path) -> set[str]:
+    return {path.parent.name for path in folder.glob("*/__init__.py")}
+
+
+def test_the_architecture_page_has_every_package() -> None:
+    page = (ROOT / "dmlpy" / "README.md").read_text(encoding="utf-8")
+    table = page.split("## Packages")[1].split("## Layers")[0]
+    assert [name for name in packages(ROOT / "dmlpy") if f"`{name}/`" not in table and f"]({name}/README.md)" not in table] == []
+
+
+def test_the_contributors_page_has_every_folder_of_tests() -> None:
+    page = (ROOT / ".github" / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    section = page.split("## How the tests are organised")[1].split("## ")[0]
+    folders = {path.relative_to(TESTS).parts[0] for path in TESTS.rglob("*") if path.is_file() and path.parent != TESTS}
+    assert [name for name in folders - packages(ROOT / "dmlpy") - {"__pycache__"} if f"`{name}`" not in section] == []
+
+
 def test_what_tests_share_is_no_test_module() -> None:
     """A module that another one imports is in tests/support, so that nobody collects or changes a test with it."""
     files = sorted(TESTS.rglob("*.py"))

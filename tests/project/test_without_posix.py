@@ -118,8 +118,9 @@ def test_the_suite_is_collected_without_posix() -> None:
 @pytest.mark.slow
 def test_what_needs_posix_is_skipped_without_it() -> None:
     """Files in which every test that is left needs nothing but Python: those that need POSIX are skipped, the others pass."""
-    files = ["tests/fuzzing/test_api.py", "tests/fuzzing/test_costly_models.py", "tests/fuzzing/test_files.py", "tests/test_files.py"]
-    files += ["tests/devices/test_blas.py", "tests/devices/cuda/test_gpu_check.py", "tests/devices/cuda/test_gpu_preparation.py"]
+    files = ["tests/fuzzing/test_api.py", "tests/fuzzing/test_costly_models.py", "tests/fuzzing/test_files.py"]
+    files += ["tests/system/test_files.py", "tests/devices/test_blas.py"]
+    files += ["tests/devices/cuda/test_gpu_check.py", "tests/devices/cuda/test_gpu_preparation.py"]
     files += ["tests/dxdispatch/test_files.py", "tests/dxdispatch/test_check_files.py", "tests/keras/test_resuming.py"]
     command = [sys.executable, "-m", "tests.support.without_posix", "-q", "-n", "0", "-p", "no:cacheprovider", "-k", "fork or kill or pipe"]
     found = subprocess.run([*command, *files], cwd=ROOT, capture_output=True, text=True, check=False)
