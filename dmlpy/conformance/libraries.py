@@ -90,7 +90,7 @@ def _load_windows(dll: Path | None) -> Libraries:
     if not path.is_file():
         remedy = "" if dll else ": it is part of Windows 10 version 1903 and newer, and of onnxruntime-directml (pip install)"
         raise DmlError(f"there is no {path}{remedy}")
-    open_dll: Any = getattr(ctypes, "WinDLL")  # noqa: B009 - type checkers know it on Windows only
+    open_dll: Any = getattr(ctypes, "WinDLL")  # noqa: B009  (type checkers know it on Windows only)
     open_dll("kernel32.dll").SetErrorMode(_NO_DIALOGS)  # a crash ends the process at once
     try:
         directml, d3d12, dxgi = open_dll(str(path)), open_dll("d3d12.dll"), open_dll("dxgi.dll")
@@ -109,7 +109,7 @@ def installed_with_onnx_runtime() -> Path | None:
 
 def _file_version(file: Path) -> str:
     """The version in a DLL's resources; empty if it has none."""
-    functions = getattr(ctypes, "WinDLL")("version.dll")  # noqa: B009 - likewise
+    functions = getattr(ctypes, "WinDLL")("version.dll")  # noqa: B009  (likewise)
     name = str(file)
     size = functions.GetFileVersionInfoSizeW(ctypes.c_wchar_p(name), None)
     data = ctypes.create_string_buffer(size)

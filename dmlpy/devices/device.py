@@ -180,7 +180,7 @@ class Device(ABC):
         """
         return lambda stream: True
 
-    def order(self, producer: int, stream: int) -> None:  # noqa: B027  most devices have no streams
+    def order(self, producer: int, stream: int) -> None:  # noqa: B027  (most devices have no streams)
         """Makes a stream wait for the work which is on another stream now, unless only one of them is being captured."""
 
     @abstractmethod

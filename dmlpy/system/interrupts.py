@@ -23,7 +23,7 @@ def is_command() -> bool:
 
 def tell() -> None:
     """Writes the line to stderr, past `sys.stderr`, whose lock the interrupted code may hold."""
-    try:  # noqa: SIM105 (contextlib imports several modules)
+    try:  # noqa: SIM105  (contextlib imports several modules)
         os.write(2, b"dmlpy: interrupted\n")
     except OSError:
         pass  # stderr is closed

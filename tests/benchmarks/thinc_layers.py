@@ -30,13 +30,13 @@ THREADS = int(os.environ.setdefault("OMP_NUM_THREADS", "2"))
 for _name in ("OPENBLAS_NUM_THREADS", "TF_NUM_INTRAOP_THREADS"):
     os.environ[_name] = str(THREADS)
 
-import numpy as np  # noqa: E402
-import thinc.api as thinc  # noqa: E402
-import torch  # noqa: E402
+import numpy as np
+import thinc.api as thinc
+import torch
 
-import dmlpy.thinc as dt  # noqa: E402
-from dmlpy.bench import machine  # noqa: E402
-from dmlpy.messages.json_text import lay_out  # noqa: E402
+import dmlpy.thinc as dt
+from dmlpy.bench import machine
+from dmlpy.messages.json_text import lay_out
 
 clock = time.perf_counter if THREADS > 1 else time.process_time
 Work = Callable[[], Any]

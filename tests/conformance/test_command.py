@@ -293,7 +293,7 @@ class VersionDll(WindowsDll):
     GetFileVersionInfoW = staticmethod(lambda name, ignored, size, data: 1)
 
     @staticmethod
-    def VerQueryValueW(data: Any, name: Any, place: Any, length: Any) -> int:  # noqa: N802 - its name on Windows
+    def VerQueryValueW(data: Any, name: Any, place: Any, length: Any) -> int:  # noqa: N802  (its name on Windows)
         struct.pack_into("<4I", data, 0, 0xFEEF04BD, 0x10000, 1 << 16 | 15, 4 << 16 | 7)
         place._obj.value = ctypes.addressof(data)
         return int(name.value == "\\")

@@ -20,9 +20,9 @@ dask = pytest.importorskip("dask")
 distributed = pytest.importorskip("distributed")
 if not sys.platform.startswith("linux"):
     pytest.skip("workers are killed and bounded as Linux does it", allow_module_level=True)
-from dmlpy.dask import map_blocks  # noqa: E402  (after Dask)
-from tests.support.dask import cluster_faults  # noqa: E402
-from tests.support.dask.chunked import INPUTS, STEPS, Array, lstm, values  # noqa: E402
+from dmlpy.dask import map_blocks
+from tests.support.dask import cluster_faults
+from tests.support.dask.chunked import INPUTS, STEPS, Array, lstm, values
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore::DeprecationWarning", "ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning"

@@ -17,9 +17,9 @@ from tests.support.tolerance import assert_close
 
 da = pytest.importorskip("dask.array")
 dask = pytest.importorskip("dask")
-from dmlpy.dask import jobs, map_blocks  # noqa: E402  (after Dask)
-from dmlpy.dask.chunking import all_chunks  # noqa: E402
-from tests.support.dask.chunked import (  # noqa: E402
+from dmlpy.dask import jobs, map_blocks
+from dmlpy.dask.chunking import all_chunks
+from tests.support.dask.chunked import (
     CONSTANTS,
     INPUTS,
     STEPS,

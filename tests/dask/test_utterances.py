@@ -14,7 +14,7 @@ from tests.support.scripts import example, run
 
 pytest.importorskip("distributed")
 zarr = pytest.importorskip("zarr")
-from dmlpy.dask.resizing import resize  # noqa: E402  (after Dask)
+from dmlpy.dask.resizing import resize
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="workers are killed as Linux does it")
 

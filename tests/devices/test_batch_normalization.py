@@ -185,7 +185,7 @@ def test_the_number_of_threads_counts_for_nothing(
     desc, arrays = case(mode, np.random.default_rng(15), sizes, kept)
     found = []
     for threads in (1, 2, 5):
-        monkeypatch.setattr("dmlpy.devices.numpy.normalization.common.available_threads", lambda: threads)  # noqa: B023
+        monkeypatch.setattr("dmlpy.devices.numpy.normalization.common.available_threads", lambda threads=threads: threads)
         plan = plan_of(desc)
         assert plan is not None
         outputs, scratch = poisons(desc), np.empty(plan.temporary_size, np.uint8)

@@ -114,9 +114,9 @@ def test_a_number_that_somebody_sets_meanwhile_is_kept(library: Library, number:
 
 def test_errors_and_interrupts_restore_the_number(library: Library) -> None:
     def fails() -> None:
-        raise OSError
+        raise OSError("the launch failed")
 
-    with pytest.raises(OSError):  # noqa: PT011
+    with pytest.raises(OSError, match="the launch failed"):
         run_limited(fails)
     assert library.threads == 8
 

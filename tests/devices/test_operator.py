@@ -35,7 +35,7 @@ def test_call_allocates_the_outputs(any_device: dml.Device) -> None:
     assert single is results.output_single_tensor
     assert len(results) == 2
     with pytest.raises(AttributeError, match="the desc describes output_sequence_tensor"):
-        results.output_cell_single_tensor  # noqa: B018
+        results.output_cell_single_tensor  # noqa: B018  (reading it raises)
 
 
 def test_call_fills_passed_outputs_and_takes_c_names(any_device: dml.Device) -> None:

@@ -313,4 +313,4 @@ def test_an_unknown_function_is_told_the_known_one(name: str, message: str) -> N
 
 def test_a_function_that_is_no_operator_s_is_suggested_too() -> None:
     with pytest.raises(AttributeError, match=r"dmlpy\.x has no function 'inptu': did you mean x\.input\?"):
-        x.inptu  # type: ignore[attr-defined]  # noqa: B018
+        x.inptu  # type: ignore[attr-defined]  # noqa: B018  (reading it raises)

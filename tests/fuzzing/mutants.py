@@ -34,8 +34,8 @@ def of(kind: str, chance: random.Random) -> Iterator[bytes]:
 
 def warm_up() -> None:
     """Imports what the tries import, so that a try's time excludes the imports."""
-    import safetensors.numpy  # noqa: F401
-    from PIL import JpegImagePlugin, PngImagePlugin  # noqa: F401
+    import safetensors.numpy  # noqa: F401  (the import is the purpose)
+    from PIL import JpegImagePlugin, PngImagePlugin  # noqa: F401  (the import is the purpose)
 
     import dmlpy.bench.records
     import dmlpy.description.registry

@@ -67,7 +67,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         gpu_suite.shrink()
         own = gpu_suite.own()
     if emulated_gpu.chosen() == "null":  # nothing computes: all is measured as if results were right
-        setattr(measure, "relative_error", lambda found, expected: (0.0, ""))  # noqa: B010 (which the module imports)
+        setattr(measure, "relative_error", lambda found, expected: (0.0, ""))  # noqa: B010  (which the module imports)
     cases = (operator_cases if given.operators else layer_cases)(given.names)
     options = Options(
         peers=[peer for peer in GPU_PEERS if peer.name in PEER_NAMES],

@@ -206,7 +206,7 @@ def test_the_limit_of_nesting_is_that_of_no_decoder(text: str, error: type[Value
     if error is None:
         assert decoded(text, 4) == json.loads(text)
         return
-    with pytest.raises(ValueError) as caught:  # noqa: PT011 - the next line says which
+    with pytest.raises(ValueError) as caught:  # noqa: PT011  (the next line says which)
         decoded(text, 4)
     assert type(caught.value) is error
 

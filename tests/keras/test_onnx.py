@@ -16,8 +16,8 @@ from tests.support.tools import require
 
 require("onnx")
 
-import onnx  # noqa: E402
-from onnx import helper, numpy_helper  # noqa: E402
+import onnx
+from onnx import helper, numpy_helper
 
 INPUTS = ("X", "W", "R", "B", "sequence_lens", "initial_h", "initial_c", "P")
 CASES = names(("onnx_rnn_", "onnx_lstm_", "onnx_gru_"))

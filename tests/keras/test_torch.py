@@ -16,8 +16,8 @@ from tests.support.tools import require
 
 require("torch")
 
-import torch  # noqa: E402
-from torch import nn  # noqa: E402
+import torch
+from torch import nn
 
 BATCH, STEPS, INPUT, HIDDEN = 3, 5, 4, 6
 KINDS: dict[str, Any] = {

@@ -14,11 +14,11 @@ from tests.support.tools import require
 
 require("thinc")
 
-import thinc.api as thinc  # noqa: E402
-from thinc.types import Padded, Ragged  # noqa: E402
+import thinc.api as thinc
+from thinc.types import Padded, Ragged
 
-import dmlpy.thinc as dt  # noqa: E402
-from dmlpy.thinc import layers  # noqa: E402
+import dmlpy.thinc as dt
+from dmlpy.thinc import layers
 
 X = [np.zeros((4, 3), np.float32), np.zeros((2, 3), np.float32)]
 FLAT, COUNTS = np.concatenate(X), np.array([4, 2], "i")

@@ -17,11 +17,11 @@ from tests.support.tools import require
 
 require("thinc")
 
-import catalogue  # noqa: E402
-import thinc.api as thinc  # noqa: E402
+import catalogue
+import thinc.api as thinc
 
-import dmlpy.thinc as dt  # noqa: E402
-from dmlpy.thinc.pytorch import nodes_of  # noqa: E402
+import dmlpy.thinc as dt
+from dmlpy.thinc.pytorch import nodes_of
 
 
 def test_entry_points_name_what_is_registered() -> None:

@@ -19,14 +19,14 @@ from tests.support.tools import require
 
 require("thinc")
 
-import thinc.api as thinc  # noqa: E402
-from thinc.types import Padded, Ragged  # noqa: E402
+import thinc.api as thinc
+from thinc.types import Padded, Ragged
 
-import dmlpy.thinc as dt  # noqa: E402
-from dmlpy import nn  # noqa: E402
-from dmlpy.nn.arrays import Home  # noqa: E402
-from dmlpy.nn.layers import lease as dmlpy_lease  # noqa: E402
-from dmlpy.thinc import layers  # noqa: E402
+import dmlpy.thinc as dt
+from dmlpy import nn
+from dmlpy.nn.arrays import Home
+from dmlpy.nn.layers import lease as dmlpy_lease
+from dmlpy.thinc import layers
 
 Array = np.ndarray[Any, Any]
 CASES = load()

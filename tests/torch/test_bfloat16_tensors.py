@@ -17,7 +17,7 @@ from tests.support.tolerance import assert_close
 
 torch: Any = pytest.importorskip("torch")
 
-from dmlpy import torch as dt  # noqa: E402
+from dmlpy import torch as dt
 
 
 class Tensor:

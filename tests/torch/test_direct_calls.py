@@ -16,13 +16,13 @@ from tests.support.tools import require
 
 require("torch")
 
-import torch  # noqa: E402
-from torch.autograd import forward_ad  # noqa: E402
-from torch.overrides import TorchFunctionMode  # noqa: E402
-from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
+import torch
+from torch.autograd import forward_ad
+from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode
 
-import dmlpy.torch as dt  # noqa: E402
-from dmlpy.torch import function, modules, operators  # noqa: E402
+import dmlpy.torch as dt
+from dmlpy.torch import function, modules, operators
 
 STEPS, BATCH, INPUT, HIDDEN = 2, 3, 5, 6
 

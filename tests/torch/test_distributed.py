@@ -15,9 +15,9 @@ from tests.support.tools import require
 
 require("torch")
 
-import torch  # noqa: E402
+import torch
 
-from tests.support.torch.ranks import RANKS, WORLD  # noqa: E402
+from tests.support.torch.ranks import RANKS, WORLD
 
 
 @cache

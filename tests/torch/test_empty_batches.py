@@ -10,9 +10,9 @@ import dmlpy as dml
 
 torch: Any = pytest.importorskip("torch")
 
-from torch import nn  # noqa: E402
+from torch import nn
 
-import dmlpy.torch as dt  # noqa: E402
+import dmlpy.torch as dt
 
 STEPS, SIZE, UNITS = 4, 3, 5
 

@@ -13,10 +13,10 @@ from tests.support.tools import require
 
 require("torch")
 
-import torch  # noqa: E402
-from torch.nn.utils.rnn import pack_padded_sequence  # noqa: E402
+import torch
+from torch.nn.utils.rnn import pack_padded_sequence
 
-import dmlpy.torch as dt  # noqa: E402
+import dmlpy.torch as dt
 
 X, H = torch.zeros(5, 3, 4), torch.zeros(1, 3, 6)
 PACKED = pack_padded_sequence(torch.zeros(5, 3, 7), torch.tensor([5, 4, 1]))

@@ -18,7 +18,7 @@ from tests.support.tools import require
 
 require("torch")
 
-import torch  # noqa: E402
+import torch
 
 parallel_tagger = example("parallel_tagger")
 SCRIPT = str(EXAMPLES / "parallel_tagger.py")

@@ -16,10 +16,10 @@ from tests.support.torch.pointers import Spy
 
 require("torch")
 
-import torch  # noqa: E402
-from torch import nn  # noqa: E402
+import torch
+from torch import nn
 
-import dmlpy.torch as dt  # noqa: E402
+import dmlpy.torch as dt
 
 pytestmark = pytest.mark.filterwarnings("ignore:LSTM with projections is not supported with oneDNN")
 

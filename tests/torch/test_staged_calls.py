@@ -17,10 +17,10 @@ from tests.support.torch.pointers import Spy
 
 require("torch")
 
-import torch  # noqa: E402
+import torch
 
-import dmlpy.torch as dt  # noqa: E402
-from dmlpy.torch import calls, operators  # noqa: E402
+import dmlpy.torch as dt
+from dmlpy.torch import calls, operators
 
 STEPS, BATCH, INPUT, HIDDEN = 4, 3, 5, 6
 

@@ -17,13 +17,13 @@ from tests.support.torch.pointers import Spy
 
 require("torch")
 
-import torch  # noqa: E402
-from torch import nn  # noqa: E402
-from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence  # noqa: E402
-from torch.utils.checkpoint import checkpoint  # noqa: E402
+import torch
+from torch import nn
+from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
+from torch.utils.checkpoint import checkpoint
 
-import dmlpy.torch as dt  # noqa: E402
-from dmlpy.torch import calls  # noqa: E402
+import dmlpy.torch as dt
+from dmlpy.torch import calls
 
 pytestmark = pytest.mark.filterwarnings("ignore:LSTM with projections is not supported with oneDNN")
 

@@ -11,10 +11,10 @@ from tests.support.tools import require
 
 require("torch")
 
-import torch  # noqa: E402
+import torch
 
-from tests.support.torch.ranks import RANKS  # noqa: E402
-from tests.support.torch.wrappers import TRIED  # noqa: E402
+from tests.support.torch.ranks import RANKS
+from tests.support.torch.wrappers import TRIED
 
 pytestmark = [
     # torch.compile looks at every tensor's gradient and makes an instance of every autograd.Function; torch.jit is on its way out.

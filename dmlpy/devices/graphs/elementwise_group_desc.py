@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from dmlpy.description.descs import OperatorDesc, TensorDescs
 from dmlpy.description.markers import In, Out
 from dmlpy.description.support import ALL_BUT_4_BITS, SupportRow
-from dmlpy.description.tensors import TensorDesc  # noqa: TC001  pydantic reads it
+from dmlpy.description.tensors import TensorDesc  # noqa: TC001  (pydantic reads it)
 from dmlpy.devices.flops import flops, flops_of
 
 

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from dmlpy.description.coercion import Float, default
 from dmlpy.description.markers import In
-from dmlpy.description.tensors import TensorDesc  # noqa: TC001  pydantic reads it
+from dmlpy.description.tensors import TensorDesc  # noqa: TC001  (pydantic reads it)
 from dmlpy.operators.convolution import ConvolutionDesc
 
 

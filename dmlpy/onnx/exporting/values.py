@@ -37,7 +37,7 @@ _WIDER: Mapping[int, tuple[int, ...]] = {
 """Wider types for operators that do not support a type. Sums and products wrap around when they are cast back."""
 
 
-class Refusal(Exception):  # noqa: N818 - not an error: it is reported with all others
+class Refusal(Exception):  # noqa: N818  (not an error: it is reported with all others)
     """ONNX cannot express a node."""
 
     def __init__(self, problem: Problem) -> None:

@@ -378,7 +378,7 @@ class CompiledModel:
         for record in model.interpretation(self.feature_level).records:
             if record.where == "host":
                 why = "; ".join(problem.headline() for problem in record.problems)
-                log_once(FALLBACKS, lambda: f"{model.name}: node {record.name!r} ({record.op_type}) runs on the host: {why}")  # noqa: B023
+                log_once(FALLBACKS, lambda: f"{model.name}: node {record.name!r} ({record.op_type}) runs on the host: {why}")  # noqa: B023  (called at once)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _arrived, (written_by(), pickle.dumps((self.model, device_name(self), self._options)))

@@ -275,7 +275,7 @@ def _calls_python(x: Any) -> Any:
 
 
 def _nameless(x: Any) -> Any:
-    return nowhere + x  # type: ignore[name-defined]  # noqa: F821
+    return nowhere + x  # type: ignore[name-defined]  # noqa: F821  (an unknown name is the case)
 
 
 def _by_name(x: Any) -> Any:

@@ -112,7 +112,7 @@ class ByteProductPlan(Plan):
     constants = ("b_tensor",)
 
     def __init__(self, desc: QuantizedProductDesc) -> None:
-        output: TensorDesc | None = getattr(desc, "output_tensor")  # noqa: B009  each subclass declares it
+        output: TensorDesc | None = getattr(desc, "output_tensor")  # noqa: B009  (each subclass declares it)
         assert output is not None  # guaranteed by the check
         self._desc, self._tensors, self._isa = desc, desc.tensors(), host_byte_isa()
         self._output = output_of(output.data_type)

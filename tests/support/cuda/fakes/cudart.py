@@ -25,17 +25,17 @@ class NVRTCError(RuntimeError):
 class Runtime:
     """`cupy.cuda.runtime`."""
 
-    cudaDevAttrClockRate = 13  # noqa: N815
-    cudaDevAttrMultiProcessorCount = 16  # noqa: N815
-    cudaDevAttrCanMapHostMemory = 19  # noqa: N815
-    cudaDevAttrMemoryClockRate = 36  # noqa: N815
-    cudaDevAttrGlobalMemoryBusWidth = 37  # noqa: N815
-    cudaDevAttrL2CacheSize = 38  # noqa: N815
-    cudaDevAttrUnifiedAddressing = 41  # noqa: N815
-    cudaDevAttrCooperativeLaunch = 95  # noqa: N815
-    cudaDevAttrMaxSharedMemoryPerBlockOptin = 97  # noqa: N815
-    hostAllocPortable, hostAllocMapped = 1, 2  # noqa: N815
-    memcpyHostToDevice, memcpyDeviceToHost, memcpyDeviceToDevice = 1, 2, 3  # noqa: N815
+    cudaDevAttrClockRate = 13
+    cudaDevAttrMultiProcessorCount = 16
+    cudaDevAttrCanMapHostMemory = 19
+    cudaDevAttrMemoryClockRate = 36
+    cudaDevAttrGlobalMemoryBusWidth = 37
+    cudaDevAttrL2CacheSize = 38
+    cudaDevAttrUnifiedAddressing = 41
+    cudaDevAttrCooperativeLaunch = 95
+    cudaDevAttrMaxSharedMemoryPerBlockOptin = 97
+    hostAllocPortable, hostAllocMapped = 1, 2
+    memcpyHostToDevice, memcpyDeviceToHost, memcpyDeviceToDevice = 1, 2, 3
 
     def __init__(self, gpus: FakeGpus) -> None:
         self._gpus = gpus

@@ -348,7 +348,7 @@ def fake_cupy(gpus: FakeGpus) -> Any:
             weakref.finalize(memory, gpus.free, arena, stream, pointer).atexit = False
         return memory
 
-    class ndarray:  # noqa: N801 - CuPy's name
+    class ndarray:
         def __init__(self, shape: Any, dtype: Any = float, memptr: Any = None, strides: Any = None, order: str = "C") -> None:
             self.shape, self.dtype, self.data = tuple(shape), np.dtype(dtype), memptr
             self.strides = tuple(strides) if strides is not None else np.empty(self.shape, self.dtype).strides

@@ -85,7 +85,7 @@ def _check_captures(cupy: Any) -> None:
     try:
         cupy.cuda.Stream.null.begin_capture()
     except RuntimeError as error:
-        assert str(error) == "cannot capture on the default (legacy) stream"  # noqa: PT017 - this is not a test of pytest's
+        assert str(error) == "cannot capture on the default (legacy) stream"  # noqa: PT017  (this is not a test of pytest's)
     else:
         raise AssertionError("CuPy captures the legacy stream")
     assert issubclass(cupy.cuda.memory.OutOfMemoryError, MemoryError)
