@@ -13,7 +13,6 @@ from typing import Any
 
 import dmlpy
 from dmlpy.docs.sources import write_sources
-from dmlpy.messages.problems import DmlError
 from dmlpy.system.garbage import collections_paused
 
 _STATIC = Path(__file__).with_name("static")
@@ -56,10 +55,10 @@ def build(output: Path, *, sources: Path | None = None, jobs: int | None = None)
         jobs: processes that Sphinx uses; None, one for each core.
 
     Raises:
-        DmlError: a package of the extra `docs` is not installed.
+        ModuleNotFoundError: a package of the extra `docs` is not installed.
     """
     if absent := [package for module, package in NEEDED.items() if importlib.util.find_spec(module) is None]:
-        raise DmlError(f"the site is built with packages that are not installed: {', '.join(absent)}; pip install 'dmlpy[docs]'")
+        raise ModuleNotFoundError(f"dmlpy docs needs packages that are not installed, {', '.join(absent)}: pip install 'dmlpy[docs]'")
     # All trees of documents stay until the end: looking through them for garbage took a fifth of the time.
     with collections_paused(), tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary, "sources") if sources is None else sources

@@ -11,7 +11,7 @@ from dmlpy.dxdispatch import text
 from dmlpy.dxdispatch.desc_check import check_desc
 from dmlpy.dxdispatch.files import Folders
 from dmlpy.dxdispatch.model import from_document, is_model, root_remedy
-from dmlpy.dxdispatch.report import Finding, ModelError, Place, graph_finding, is_unreadable
+from dmlpy.dxdispatch.report import Finding, ModelError, Place, graph_finding
 from dmlpy.graphs import Graph
 from dmlpy.messages.json_positions import parts
 from dmlpy.messages.naming import plural, printable
@@ -47,11 +47,6 @@ class Report:
     lowest_feature_level: FeatureLevel | None
     findings: tuple[Finding, ...]
     warnings: tuple[Finding, ...] = ()
-
-    @property
-    def readable(self) -> bool:
-        """Whether the file, and each file that it needs, could be read at all."""
-        return not any(is_unreadable(finding.problems) for finding in self.findings)
 
     @property
     def problem_count(self) -> int:

@@ -323,14 +323,14 @@ def in_c(kind: type[Any], text: str) -> str:
 
 
 _SHARED = f"""\
-Definitions that several schemas need, as that of a tensor, are in `{DEFINITIONS}`, to which the schemas refer: keep the files together.
-An editor follows such references by itself. In Visual Studio Code:
+Definitions that several schemas share, such as a tensor's, are in `{DEFINITIONS}`, and the schemas refer to it: keep the files together.
+Editors resolve these references. In Visual Studio Code:
 
 ```json
 "json.schemas": [{{"fileMatch": ["*.gemm.json"], "url": "./schemas/DML_GEMM_OPERATOR_DESC.json"}}]
 ```
 
-In Python, jsonschema is given the file:
+In Python, register the file with jsonschema (`pip install jsonschema`):
 
 ```python
 import json
@@ -346,7 +346,7 @@ check = jsonschema.Draft202012Validator(schema, registry=Registry().with_resourc
 ```
 
 For a tool that takes a single file, `{COMMAND} --bundle --folder FOLDER` writes schemas that hold all their definitions."""
-_BUNDLED = f"Each schema holds all its definitions. Without `--bundle`, `{COMMAND}` writes what they share once, into `{DEFINITIONS}`."
+_BUNDLED = f"Each schema contains all its definitions. Without `--bundle`, `{COMMAND}` writes the shared ones once, into `{DEFINITIONS}`."
 
 
 def _readme(kinds: list[type[OperatorDesc]], bundle: bool) -> str:
@@ -361,16 +361,16 @@ def _readme(kinds: list[type[OperatorDesc]], bundle: bool) -> str:
 
 Generated from dmlpy's classes by `{command}`: edit the classes, not these files. `{command} --check` fails where they differ.
 
-Each `DML_..._OPERATOR_DESC.json` is a JSON Schema (draft 2020-12) of one operator's desc (`DMLPY_...` of an operator that DirectML does
-not have), as DxDispatch models and
-`OperatorDesc.to_dict` write it: `{{"Type": ..., "Desc": {{...}}}}`, or the members next to `Type`. Enumerations are known by their
-names, long or short; floats may be `"inf"`, `"-inf"` and `"nan"`. A schema describes the form only. What relates members to each other
-stands under `x-dml`: size patterns of the tensors, rules, formula, and the support table. `dmlpy check` judges it all.
+Each `DML_..._OPERATOR_DESC.json` is a JSON Schema (draft 2020-12) for the desc of one operator (`DMLPY_...` for an operator that DirectML
+does not have), in the form that DxDispatch models and `OperatorDesc.to_dict` use: `{{"Type": ..., "Desc": {{...}}}}`, or the members next
+to `Type`. Enumeration values are written as names, long or short; floats may be `"inf"`, `"-inf"` and `"nan"`. A schema describes the form
+only. How members depend on each other is under `x-dml`: size patterns of the tensors, rules, formula, and the support table. `dmlpy check`
+checks all of it.
 
 {_BUNDLED if bundle else _SHARED}
 
-`support.json` holds all support tables: for each operator the feature levels from which a row holds, and for each tensor the
-least and most dimensions and the element types.
+`support.json` has all support tables: for each operator, the feature level at which each row begins, and for each tensor the minimum and
+maximum number of dimensions and the element types.
 
 | struct | class | since | what it computes |
 |---|---|---|---|

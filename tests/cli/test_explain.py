@@ -252,7 +252,7 @@ def test_docs_names_the_packages_that_are_missing(monkeypatch: pytest.MonkeyPatc
     find = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name, *rest: None if name in ("sphinx", "furo") else find(name, *rest))
     status, _, err = dmlpy("docs")
-    assert status == 1
+    assert status == 2
     assert "not installed" in err
     assert "sphinx" in err
     assert "pip install 'dmlpy[docs]'" in err

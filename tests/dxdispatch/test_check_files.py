@@ -16,7 +16,7 @@ import dmlpy as dml
 from dmlpy.dxdispatch import Folders, ModelError, load, run
 from dmlpy.dxdispatch import text as json_text
 from dmlpy.dxdispatch.checker import Report, check_file
-from dmlpy.dxdispatch.report import Finding
+from dmlpy.dxdispatch.report import Finding, is_unreadable
 from dmlpy.graphs import load_serialized
 from dmlpy.messages.problems import MAX_PROBLEMS, MAX_REPORTED
 from dmlpy.validation.checking import parse_level
@@ -32,6 +32,10 @@ DESC |= {"OutputTensor": {"DataType": "FLOAT32", "Sizes": [2, 4]}, "TransA": "NO
 def desc() -> Data:
     copied: Data = json.loads(json.dumps(DESC))
     return copied
+
+
+def can_be_read(report: Report) -> bool:
+    return not any(is_unreadable(finding.problems) for finding in report.findings)
 
 
 def nested() -> Data:
@@ -104,7 +108,7 @@ def test_kinds_of_files(tmp_path: Path, data: Data | bytes, kind: str, level: st
     path = tmp_path / "file"
     path.write_bytes(data if isinstance(data, bytes) else json.dumps(data).encode())
     report = check_file(path)
-    assert (report.kind, report.readable) == (kind, True)
+    assert (report.kind, can_be_read(report)) == (kind, True)
     if level is None:
         assert report.findings
         assert report.lowest_feature_level is None
@@ -206,8 +210,8 @@ def test_files_that_hold_nothing_known(tmp_path: Path) -> None:
         codes = [problem.code for finding in report.findings for problem in finding.problems]
         assert len(codes) == 1, content
         assert codes[0].startswith(("serialized", "flatbuffer") if code == "serialized" else code), (content, codes)
-        assert report.readable == readable
-    assert not check_file(tmp_path).readable
+        assert can_be_read(report) == readable
+    assert not can_be_read(check_file(tmp_path))
 
 
 def test_large_files_of_other_formats_are_named_and_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -404,9 +408,9 @@ def test_nothing_outside_the_folders_is_read(tmp_path: Path, monkeypatch: pytest
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="pipes are files of POSIX")
 def test_only_regular_files_are_checked(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
-    assert not check_file(tmp_path / "pipe").readable
+    assert not can_be_read(check_file(tmp_path / "pipe"))
     if sys.platform == "linux":
-        assert not check_file(Path("/dev/zero")).readable
+        assert not can_be_read(check_file(Path("/dev/zero")))
 
 
 def test_deep_and_long_texts_are_bounded(tmp_path: Path) -> None:
