@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args, get_origin
 
 from dmlpy.description.coercion import brief
 from dmlpy.description.enums import DmlEnum
@@ -15,6 +15,10 @@ if TYPE_CHECKING:
 
 _PLAIN = {"tuple_type": "an array", "string_type": "a text", "bytes_type": "bytes"}
 """The expectation to show for kinds of pydantic errors that would otherwise appear in pydantic's words."""
+
+_SINGULARS: dict[type, str] = {bool: "True or False", int: "an integer", float: "a number", str: "a text", bytes: "bytes"}
+_PLURALS: dict[type, str] = {bool: "flags", int: "integers", float: "numbers", str: "texts"}
+"""The kinds of values that members of Python's types hold."""
 
 
 def struct_problems(kind: type[BaseModel], error: ValidationError) -> list[Problem]:
@@ -45,8 +49,13 @@ def struct_problems(kind: type[BaseModel], error: ValidationError) -> list[Probl
 
 
 def _value_of(kind: type[BaseModel], path: str) -> str:
-    """The expected value of a missing member: one of an enumeration's names, or a value."""
+    """The expected value of a missing member: one of an enumeration's names, or the kind of value."""
     annotation = kind.model_fields[path].annotation if path in kind.model_fields else None
-    if isinstance(annotation, type) and issubclass(annotation, DmlEnum):
+    if get_origin(annotation) is tuple:
+        item = get_args(annotation)[0]
+        return f"a sequence of {_PLURALS.get(item, f'{item.__name__}s')}" if isinstance(item, type) else "a sequence"
+    if not isinstance(annotation, type):
+        return "a number" if float in get_args(annotation) else "a value"
+    if issubclass(annotation, DmlEnum):
         return f"one of {', '.join(annotation.spellings())}"
-    return "a value"
+    return _SINGULARS.get(annotation) or with_article(annotation.__name__)

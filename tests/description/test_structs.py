@@ -241,6 +241,23 @@ def test_none_for_a_required_tensor() -> None:
 
 
 @pytest.mark.parametrize(
+    ("kind", "expected"),
+    [
+        (dml.JoinDesc, {"input_tensors": "a sequence of TensorDescs", "axis": "an integer"}),
+        (dml.PaddingDesc, {"input_tensor": "a TensorDesc"} | dict.fromkeys(("start_padding", "end_padding"), "a sequence of integers")),
+        (dml.Size2D, {"width": "an integer", "height": "an integer"}),
+        (dml.ScaleBias, {"scale": "a number", "bias": "a number"}),
+        (dml.ConstantNode, {"data": "bytes"}),
+        (dml.Graph, {"input_count": "an integer", "output_count": "an integer", "nodes": "a sequence"}),
+    ],
+)
+def test_a_missing_member_is_told_with_its_kind_of_value(kind: type[Any], expected: dict[str, str]) -> None:
+    with pytest.raises(dml.DescError) as caught:
+        kind()
+    assert {problem.path: problem.expected.removesuffix(": the member is required") for problem in caught.value.problems} == expected
+
+
+@pytest.mark.parametrize(
     ("given", "expected"),
     [
         ({"sizes": np.array([2, 3])}, {"sizes": (2, 3)}),

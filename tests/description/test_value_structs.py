@@ -30,7 +30,7 @@ def test_scale_and_bias_in_every_form(given: Any) -> None:
 @pytest.mark.parametrize(
     ("given", "path", "expected"),
     [
-        ({"Scale": 2}, "scale_bias.bias", "a value: the member is required"),
+        ({"Scale": 2}, "scale_bias.bias", "a number: the member is required"),
         ({"Scale": 2, "Bias": 0, "Shift": 1}, "scale_bias.Shift", "one of Scale, Bias"),
         ({"Scale": "much", "Bias": 0}, "scale_bias.scale", "a number, or one of 'inf', '-inf', 'nan'"),
         (3, "scale_bias", "an object with Scale and Bias"),
