@@ -115,6 +115,16 @@ ROWS = {
     "peepholes of 3": recurrent("LSTM", 4, None, None, None, None, normal(1, 3), message=("'P'", "[1, 3]", "[1, 12]")),
     "three in two equal parts": Row("Split", (normal(2, 3),), ("[2, 3]", "2 equal parts along axis 1"), {"axis": 1}, 12, outputs=2),
     "three in five parts": Row("Split", (normal(2, 3),), ("[2, 3]", "5 parts along axis 1"), {"axis": 1, "num_outputs": 5}, outputs=5),
+    "a sum of nothing and of three rows": Row("Add", (normal(0, 4), normal(3, 4)), ("[3, 4]", "[0, 4]", "broadcast")),
+    "a place in nothing": Row("ArgMax", (normal(2, 0, 4),), ("[2, 0, 4]", "at least one element along axis 1"), {"axis": 1}),
+    "indices into nothing": Row("Gather", (normal(0, 3), integers(0)), ("[0, 3]", "elements for the indices", "[1]")),
+    "tuples of indices into nothing": Row("GatherND", (normal(2, 0, 3), integers([0, 0])), ("[2, 0, 3]", "elements for the indices")),
+    "a product of nothing by six rows": Row("Gemm", (normal(3, 0), normal(6, 4)), ("[6, 4]", "expected 0 as the first dimension")),
+    "a convolution of no images of other channels": Row("Conv", (normal(0, 2, 7), normal(1, 1, 3)), ("[1, 1, 3]", "2 as second size")),
+    "an edge of nothing": Row("Pad", (normal(0, 3), integers(1, 0, 0, 0)), ("pads is 1", "no element to repeat"), {"mode": "edge"}),
+    "nothing resized": Row(
+        "Resize", (normal(1, 1, 0, 2), None, None, integers(1, 1, 4, 4)), ("[1, 1, 0, 2]", "along each dimension that is resized")
+    ),
     "several upper bounds": Row("Clip", (normal(3, 2), np.float32(0), normal(3, 2)), ("'max'", "[3, 2]", "one element")),
     "boxes that are half from the center": Row(
         "NonMaxSuppression", (normal(1, 4, 4), normal(1, 1, 4)), ("center_point_box is 2, expected 0 or 1",), {"center_point_box": 2}

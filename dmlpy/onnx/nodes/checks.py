@@ -22,9 +22,10 @@ from dmlpy.onnx.nodes.attribute_values import value_problems
 from dmlpy.onnx.nodes.equations import equation_problems
 from dmlpy.onnx.nodes.index_checks import element_problems, rotation_problems, tuple_problems, unpooling_problems
 from dmlpy.onnx.nodes.microsoft_requirements import PASTS, part_problems, past_problems
+from dmlpy.onnx.nodes.operands import empty_problems
 from dmlpy.onnx.nodes.ranks import are_known, dimension_problems, other_size_problems, rank_problems
 from dmlpy.onnx.nodes.resizing import resize_problems
-from dmlpy.onnx.nodes.window_checks import column_problems, convolution_problems, pooling_problems, transposed_problems
+from dmlpy.onnx.nodes.window_checks import column_problems, convolution_problems, padding_problems, pooling_problems, transposed_problems
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -64,10 +65,10 @@ def problems_of(node: Node) -> list[Problem]:
 
 
 def size_problems(node: Node) -> list[Problem]:
-    """Outputs of sizes that no array has, with elements or without."""
+    """Inputs that do not fit, some of them without elements; and outputs of sizes that no array has, with elements or without."""
     known = [(index, value) for index, value in enumerate(node.outputs) if value is not None and value.is_static]
     problems = (sizes_problem(f"output {index}", value.static_sizes, value.element or 0) for index, value in known)
-    return [problem for problem in problems if problem is not None]
+    return [*empty_problems(node), *(problem for problem in problems if problem is not None)]
 
 
 def _rule(*op_types: str) -> Callable[[Rule], Rule]:
@@ -358,28 +359,6 @@ def _check_space_to_depth(node: Node) -> Iterator[Problem]:
         yield Problem("onnx.invalid", node.input_label(0), listed(node.sizes(0)), expected)
 
 
-@_rule("Pad")
-def _check_pads(node: Node) -> Iterator[Problem]:
-    """Two pads for each axis, which leave elements of it; where they reflect, less than its size."""
-    known = node.value(1).array is not None if node.has(1) else node.attribute("pads") is not None
-    if not known or not are_known(node, 0):
-        return
-    if node.has(3) and node.value(3).array is None:
-        return
-    rank = node.rank(0)
-    pads = node.integers(1, "pads", ()) or ()
-    axes = [node.axis(axis, rank) for axis in (node.integers(3) or ())] if node.has(3) else list(range(rank))
-    if len(pads) != 2 * len(axes):
-        yield Problem("onnx.invalid", "pads", plural(len(pads), "number"), f"{2 * len(axes)}, a start and an end for each axis")
-        return
-    for place, axis in enumerate(axes):
-        both, size, where = (pads[place], pads[place + len(axes)]), node.sizes(0)[axis], f"axis {axis} of {listed(node.sizes(0))}"
-        if sum(both) < -size:
-            yield Problem("onnx.invalid", "pads", f"{both[0]} and {both[1]}", f"at least {-size} together: {where}")
-        elif node.attribute("mode", "constant") == "reflect" and max(both) > max(0, size - 1):
-            yield Problem("onnx.invalid", "pads", str(max(both)), f"at most {size - 1}: {where} is reflected")
-
-
 @_rule("Expand")
 def _check_expand(node: Node) -> Iterator[Problem]:
     if not are_known(node, 0) or not node.has(1) or node.value(1).array is None:
@@ -543,6 +522,7 @@ _rule("Gather", "GatherElements", "Scatter", "ScatterElements")(element_problems
 _rule("GatherND", "ScatterND")(tuple_problems)
 _rule("MaxUnpool")(unpooling_problems)
 _rule("RotaryEmbedding")(rotation_problems)
+_rule("Pad")(padding_problems)
 _rule("Resize", "Upsample")(resize_problems)
 _rule("AveragePool", "MaxPool", "LpPool")(pooling_problems)
 _rule("Conv", "ConvInteger", "DeformConv", "QLinearConv")(convolution_problems)

@@ -1,10 +1,12 @@
 """The problems of operands whose sizes do not fit each other, in ONNX's terms.
 
-DirectML's operators find the same, in terms of their tensors. So this is asked after a node was not lowered, and costs nothing before.
+DirectML's operators find the same, in terms of their tensors. So this is asked after a node was not lowered, and costs nothing before; or
+of operands without elements, which DirectML's operators do not have.
 """
 
 from __future__ import annotations
 
+from math import prod
 from typing import TYPE_CHECKING
 
 from dmlpy.graphs.views import broadcast_sizes
@@ -31,11 +33,20 @@ _ALIGNED = "sizes are aligned at the last dimension, and only dimensions of size
 
 def in_operands(node: Node, problems: Sequence[Problem]) -> Sequence[Problem]:
     """The problems of a node that was not lowered; those of its operands if they are about sizes that do not fit."""
-    if node.domain or node.opset < _SINCE or not any(problem.code in _MISFITS for problem in problems):
-        return problems
+    return (any(problem.code in _MISFITS for problem in problems) and [*_misfits(node)]) or problems
+
+
+def empty_problems(node: Node) -> Iterator[Problem]:
+    """The problems of operands some of which have no elements: no operator of DirectML compares their sizes."""
+    if any(value is not None and value.is_empty for value in node.inputs):
+        yield from _misfits(node)
+
+
+def _misfits(node: Node) -> Iterator[Problem]:
     rule = _broadcast if node.op_type in _BROADCAST else _RULES.get(node.op_type)
     known = all(value is None or value.is_static for value in node.inputs)
-    return (rule is not None and known and [*rule(node)]) or problems
+    if rule is not None and known and not node.domain and node.opset >= _SINCE:
+        yield from rule(node)
 
 
 def _operand(node: Node, index: int) -> str:
@@ -131,8 +142,9 @@ def _convolution(node: Node) -> Iterator[Problem]:
                 node, 1, f"{channels // group} as second size, of the {channels} channels of {_operand(node, 0)}", why, _first(node)
             )
         made = weights[0]
-    if node.has(2) and node.sizes(2) != (made,):
-        yield _problem(node, 2, f"{listed([made])}: one for each channel of the output")
+    bias = 3 if node.op_type == "DeformConv" else 2
+    if node.has(bias) and node.sizes(bias) != (made,):
+        yield _problem(node, bias, f"{listed([made])}: one for each channel of the output")
 
 
 def _scattered(node: Node) -> Iterator[Problem]:
@@ -144,8 +156,31 @@ def _scattered(node: Node) -> Iterator[Problem]:
         yield _problem(node, 2, listed(wanted), why)
 
 
+def _extreme(node: Node) -> Iterator[Problem]:
+    """The largest of no elements has no place."""
+    axis = node.axis(int(node.attribute("axis", 0)), node.rank(0))
+    if node.rank(0) and not node.sizes(0)[axis]:
+        yield _problem(node, 0, f"at least one element along axis {axis}")
+
+
+def _looked_up(node: Node) -> Iterator[Problem]:
+    """Indices along an axis, or tuples of indices, of no elements."""
+    sizes, indices = node.sizes(0), node.sizes(1)
+    if node.op_type == "GatherND":
+        first = int(node.attribute("batch_dims", 0))
+        axes = range(first, min(first + (indices[-1] if indices else 0), len(sizes)))
+    else:
+        axis = node.axis(int(node.attribute("axis", 0)), len(sizes))
+        axes = range(axis, axis + 1)
+    if prod(indices) and any(not sizes[axis] for axis in axes):
+        yield _problem(node, 0, f"elements for the indices, {_sized(node, 1)}")
+
+
 _RULES: dict[str, Callable[[Node], Iterator[Problem]]] = {
+    **dict.fromkeys(("ArgMax", "ArgMin"), _extreme),
+    **dict.fromkeys(("Gather", "GatherElements", "GatherND"), _looked_up),
     "Conv": _convolution,
+    "DeformConv": _convolution,
     "ConvTranspose": _convolution,
     "Gemm": _general_product,
     "MatMul": _matrices,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from math import prod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from dmlpy.messages.problems import Problem
 from dmlpy.onnx.nodes.ranks import are_known
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from dmlpy.onnx.nodes.node import Node
 
@@ -63,6 +63,9 @@ def resize_problems(node: Node) -> Iterator[Problem]:
         return
     if not node.has(0) or (sizes := node.value(0).sizes) is None:
         return
+    if node.has(3) and node.value(0).is_empty and any(size == 0 for size in _named(node, sizes)):
+        yield Problem("onnx.invalid", node.input_label(0), listed(node.sizes(0)), "elements along each dimension that is resized")
+        return
     count = len(node.attribute("axes") or sizes)
     by_region = node.attribute("coordinate_transformation_mode") == "tf_crop_and_resize"
     first = 1 if by_region and node.opset >= 11 else place
@@ -72,6 +75,11 @@ def resize_problems(node: Node) -> Iterator[Problem]:
             yield Problem(
                 "onnx.invalid", node.input_label(index), plural(prod(node.sizes(index)), "number"), f"{wanted}, {each} for each axis"
             )
+
+
+def _named(node: Node, sizes: Sequence[Any]) -> list[Any]:
+    """The sizes along the axes that a Resize names, or along all."""
+    return [sizes[node.axis(axis, len(sizes))] for axis in node.attribute("axes") or range(len(sizes))]
 
 
 def _source_problem(node: Node) -> Problem | None:

@@ -1,4 +1,4 @@
-"""ONNX's rules for operators with windows that DirectML's descs do not cover: convolutions, poolings, and Col2Im, which adds windows up."""
+"""ONNX's rules for windows and margins that DirectML's descs do not cover: convolutions, poolings, Col2Im, which adds windows up, Pad."""
 
 from __future__ import annotations
 
@@ -118,3 +118,26 @@ def column_problems(node: Node) -> Iterator[Problem]:
     elif len(sizes) != 3 or sizes[1] % prod(block) or sizes[2] != prod(places):
         expected = f"[N, C * {prod(block)}, {prod(places)}]: blocks {listed(block)} at {listed(places)} places of the image {listed(image)}"
         yield Problem("onnx.invalid", node.input_label(0), listed(sizes), expected)
+
+
+def padding_problems(node: Node) -> Iterator[Problem]:
+    """Two pads for each axis, which leave elements of it; where they reflect, less than its size."""
+    known = node.value(1).array is not None if node.has(1) else node.attribute("pads") is not None
+    if not known or not are_known(node, 0):
+        return
+    if node.has(3) and node.value(3).array is None:
+        return
+    rank = node.rank(0)
+    pads = node.integers(1, "pads", ()) or ()
+    axes = [node.axis(axis, rank) for axis in (node.integers(3) or ())] if node.has(3) else list(range(rank))
+    if len(pads) != 2 * len(axes):
+        yield Problem("onnx.invalid", "pads", plural(len(pads), "number"), f"{2 * len(axes)}, a start and an end for each axis")
+        return
+    for place, axis in enumerate(axes):
+        both, size, where = (pads[place], pads[place + len(axes)]), node.sizes(0)[axis], f"axis {axis} of {listed(node.sizes(0))}"
+        if sum(both) < -size:
+            yield Problem("onnx.invalid", "pads", f"{both[0]} and {both[1]}", f"at least {-size} together: {where}")
+        elif (mode := node.attribute("mode", "constant")) == "reflect" and max(both) > max(0, size - 1):
+            yield Problem("onnx.invalid", "pads", str(max(both)), f"at most {size - 1}: {where} is reflected")
+        elif mode != "constant" and not size and max(both) > 0:
+            yield Problem("onnx.invalid", "pads", str(max(both)), f"at most 0: {where} has no element to repeat")
