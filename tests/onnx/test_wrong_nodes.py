@@ -115,6 +115,18 @@ ROWS = {
     "peepholes of 3": recurrent("LSTM", 4, None, None, None, None, normal(1, 3), message=("'P'", "[1, 3]", "[1, 12]")),
     "three in two equal parts": Row("Split", (normal(2, 3),), ("[2, 3]", "2 equal parts along axis 1"), {"axis": 1}, 12, outputs=2),
     "three in five parts": Row("Split", (normal(2, 3),), ("[2, 3]", "5 parts along axis 1"), {"axis": 1, "num_outputs": 5}, outputs=5),
+    "a diagonal of one column": Row("Einsum", (normal(3, 1, 5),), ("[3, 1, 5]", "axes 1 and 2, both 'i'"), {"equation": "...ii->...i"}),
+    **{
+        f"attention with {name}": Row("Attention", (normal(2, 4, 3, 8), *given), texts, opset=23)
+        for name, given, texts in (
+            ("keys of another batch", (normal(1, 2, 5, 8), normal(2, 2, 5, 8)), ("'K'", "[1, 2, 5, 8]", "a batch of 2")),
+            ("keys of other elements", (normal(2, 2, 5, 6), normal(2, 2, 5, 8)), ("'K'", "[2, 2, 5, 6]", "8 elements for each of 2 heads")),
+            ("values of other heads", (normal(2, 2, 5, 8), normal(2, 1, 5, 8)), ("'V'", "[2, 1, 5, 8]", "2 heads")),
+            ("a mask of other queries", (*(normal(2, 2, 5, 8),) * 2, normal(4, 5)), ("'attn_mask'", "[4, 5]", "[2, 4, 3, 5]")),
+            ("a mask of more keys", (*(normal(2, 2, 5, 8),) * 2, normal(3, 6)), ("'attn_mask'", "[3, 6]", "[2, 4, 3, 5]")),
+            ("a mask of other heads", (*(normal(2, 2, 5, 8),) * 2, normal(2, 2, 3, 5)), ("'attn_mask'", "[2, 2, 3, 5]", "[2, 4, 3, 5]")),
+        )
+    },
     "a sum of nothing and of three rows": Row("Add", (normal(0, 4), normal(3, 4)), ("[3, 4]", "[0, 4]", "broadcast")),
     "a place in nothing": Row("ArgMax", (normal(2, 0, 4),), ("[2, 0, 4]", "at least one element along axis 1"), {"axis": 1}),
     "indices into nothing": Row("Gather", (normal(0, 3), integers(0)), ("[0, 3]", "elements for the indices", "[1]")),

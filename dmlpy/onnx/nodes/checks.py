@@ -18,6 +18,7 @@ from dmlpy.messages.problems import Problem
 from dmlpy.onnx.loading.elements import ELEMENTS, element_name, sizes_problem, type_string
 from dmlpy.onnx.loading.schemas import MICROSOFT, inputs_of
 from dmlpy.onnx.nodes import inference_guard, microsoft_sizes
+from dmlpy.onnx.nodes.attention_checks import attention_problems
 from dmlpy.onnx.nodes.attribute_values import value_problems
 from dmlpy.onnx.nodes.equations import equation_problems
 from dmlpy.onnx.nodes.index_checks import element_problems, rotation_problems, tuple_problems, unpooling_problems
@@ -253,14 +254,6 @@ def _check_matrices(node: Node) -> Iterator[Problem]:
         return
     rank = size.size - 2
     yield from other_size_problems(node, 0, (int(size.ravel()[0]), rank, rank + 1), "a matrix for each image")
-
-
-@_rule("Attention")
-def _check_values(node: Node) -> Iterator[Problem]:
-    if are_known(node, 1, 2) and node.rank(1) == node.rank(2) >= 3 and node.sizes(1)[-2] != node.sizes(2)[-2]:
-        expected = f"{node.sizes(1)[-2]} steps, as the keys {listed(node.sizes(1))} have"
-        yield Problem("onnx.invalid", node.input_label(2), listed(node.sizes(2)), expected)
-    yield from past_problems(node, 4)
 
 
 @_rule("CenterCropPad")
@@ -522,6 +515,7 @@ _rule("Gather", "GatherElements", "Scatter", "ScatterElements")(element_problems
 _rule("GatherND", "ScatterND")(tuple_problems)
 _rule("MaxUnpool")(unpooling_problems)
 _rule("RotaryEmbedding")(rotation_problems)
+_rule("Attention")(attention_problems)
 _rule("Pad")(padding_problems)
 _rule("Resize", "Upsample")(resize_problems)
 _rule("AveragePool", "MaxPool", "LpPool")(pooling_problems)

@@ -67,8 +67,19 @@ def equation_problems(node: Node) -> Iterator[Problem]:
         return
     seen: dict[str, tuple[int, int]] = {}
     for index, term in enumerate(letters_of(node)[0]):
+        yield from _diagonal_problems(node, index, term)
         for letter, size in zip(term, node.sizes(index), strict=True):
             first, earlier = seen.setdefault(letter, (size, index)) if size != 1 else (size, index)
             if first != size:
                 expected = f"{first} along {'...' if letter.isdigit() else letter!r}, as input {earlier} has"
                 yield Problem("onnx.invalid", node.input_label(index), listed(node.sizes(index)), expected)
+
+
+def _diagonal_problems(node: Node, index: int, term: str) -> Iterator[Problem]:
+    """Dimensions of one input with the same letter, of which a diagonal is taken: one of size 1 is not repeated."""
+    sizes = node.sizes(index)
+    for axis, letter in enumerate(term):
+        first = term.index(letter)
+        if first < axis and sizes[axis] != sizes[first] and 1 in (sizes[axis], sizes[first]):
+            expected = f"the same size along axes {first} and {axis}, both {letter!r}"
+            yield Problem("onnx.invalid", node.input_label(index), listed(sizes), expected)
