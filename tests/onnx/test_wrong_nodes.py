@@ -134,6 +134,11 @@ ROWS = {
     "a product of nothing by six rows": Row("Gemm", (normal(3, 0), normal(6, 4)), ("[6, 4]", "expected 0 as the first dimension")),
     "a convolution of no images of other channels": Row("Conv", (normal(0, 2, 7), normal(1, 1, 3)), ("[1, 1, 3]", "2 as second size")),
     "an edge of nothing": Row("Pad", (normal(0, 3), integers(1, 0, 0, 0)), ("pads is 1", "no element to repeat"), {"mode": "edge"}),
+    "means of no image": Row(
+        "AveragePool", (normal(1, 3, 0, 2),), ("[1, 3, 0, 2]", "windows slide over"), {"kernel_shape": [3, 3], "pads": [2, 2, 2, 2]}
+    ),
+    "a transposed convolution of no image": Row("ConvTranspose", (normal(1, 1, 0), normal(1, 1, 3)), ("[1, 1, 0]", "windows slide over")),
+    "samples of no image": Row("GridSample", (normal(1, 1, 0, 2), normal(1, 2, 2, 2)), ("[1, 1, 0, 2]", "each axis of a plane")),
     "nothing resized": Row(
         "Resize", (normal(1, 1, 0, 2), None, None, integers(1, 1, 4, 4)), ("[1, 1, 0, 2]", "along each dimension that is resized")
     ),

@@ -234,6 +234,8 @@ def _check_grid(node: Node) -> Iterator[Problem]:
         yield from other_size_problems(
             node, 1, wanted, f"a grid for each image of {images}, and a coordinate for each axis of a plane last"
         )
+        if 0 in node.sizes(0)[2:] and not node.value(1).is_empty:
+            yield Problem("onnx.invalid", node.input_label(0), images, "elements along each axis of a plane")
 
 
 @_rule("RoiAlign")

@@ -62,12 +62,22 @@ def _window_problems(node: Node, lengths: Sequence[int]) -> Iterator[Problem]:
     if node.attribute("auto_pad", "NOTSET").startswith("SAME"):
         return
     windows = compute_windows(node, node.sizes(0)[2:], lengths)
-    is_pooling, is_ceil = node.op_type in _POOLINGS, node.attribute("ceil_mode", 0)
+    is_pooling, is_ceil, fits = node.op_type in _POOLINGS, node.attribute("ceil_mode", 0), True
     for axis, window in enumerate(windows.axes, 2 - windows.added):
         positions, least = (window.rounded_up, int(is_ceil)) if is_pooling else (window.positions, 1)
         if positions < least:
             expected = f"at least {window.extent} along axis {axis} with the pads, which the window reaches over"
             yield Problem("onnx.invalid", node.input_label(0), listed(node.sizes(0)), expected)
+            fits = False
+    if fits and node.value(0).is_empty and all(window.rounded_up > 0 for window in windows.axes):
+        yield from _empty_image_problems(node)
+
+
+def _empty_image_problems(node: Node) -> Iterator[Problem]:
+    """An image without elements has no windows, whatever its pads; ONNX Runtime refuses it."""
+    sizes = node.sizes(0)
+    if 0 in sizes[2:] and sizes[0]:
+        yield Problem("onnx.invalid", node.input_label(0), listed(sizes), "elements along each dimension that windows slide over")
 
 
 def transposed_problems(node: Node) -> Iterator[Problem]:
@@ -79,7 +89,7 @@ def transposed_problems(node: Node) -> Iterator[Problem]:
     elif shape and are_known(node, 0) and len(shape) != node.rank(0) - 2:
         yield Problem("onnx.invalid", "output_shape", plural(len(shape), "number"), f"{node.rank(0) - 2}: batch and channels are not in it")
     elif are_known(node, 0, 1) and node.rank(0) == node.rank(1) > 2:
-        yield from _transposed_weight_problems(node) or output_padding_problems(node)
+        yield from [*_transposed_weight_problems(node), *_empty_image_problems(node)] or output_padding_problems(node)
 
 
 def _transposed_weight_problems(node: Node) -> list[Problem]:
