@@ -321,7 +321,7 @@ __global__ void __launch_bounds__(Division<size, few, plain>::threads, few && si
         }
         additions.add(scores, states, seen, keys, x, scale);
         seen.hide(scores, keys, x);
-        weigh<Own>(scores, states, plain ? scale : 1.0f, [&](int row, float factor) {
+        weigh<float, Own>(scores, states, plain ? scale : 1.0f, [&](int row, float factor) {
 #pragma unroll
             for (int piece = 0; piece < size / columns_of_piece; ++piece) {
 #pragma unroll

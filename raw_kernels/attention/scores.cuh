@@ -191,8 +191,15 @@ class Additions<T, Own, true> {
     __device__ __forceinline__ void add(typename Own::Scores&, State (&)[Own::own_rows], Seen<Own> const&, KeyTile const&, int, float) {}
 };
 
-/// Converts exponents, products with `scale` or scores, to weights, and calls rescale(row, factor) for the results so far.
-template <class Own, class Rescale>
+/// What is added to the exponents of weights that are rounded to `T`, so that those of small weights are in its range, too: the largest weight
+/// of a row is 2^15 in halves, and what is 2^-29 of it has all digits; 2^-39 of it is the last that is not 0. It leaves with the sum of weights.
+template <class T>
+inline constexpr float headroom = 0.0f;
+template <>
+inline constexpr float headroom<machine::half> = 15.0f;
+
+/// Converts exponents, products with `scale` or scores, to weights of type `T`, and calls rescale(row, factor) for the results so far.
+template <class T, class Own, class Rescale>
 __device__ __forceinline__ void weigh(typename Own::Scores& scores, State (&states)[Own::own_rows], float scale, Rescale const& rescale) {
 #pragma unroll
     for (int i = 0; i < Own::own_rows; ++i) {
@@ -203,7 +210,7 @@ __device__ __forceinline__ void weigh(typename Own::Scores& scores, State (&stat
             largest = fmaxf(largest, Own::score(scores, i, j));
         }
         float const most = fmaxf(state.most, over_lanes<Own::lanes, Largest>(largest) * scale);
-        float const origin = origin_of(most);
+        float const origin = origin_of(most), of_weights = origin - headroom<T>;
         float const factor = machine::exp2_flushed(state.most - origin);
         state.most = most;
         state.sum *= factor;
@@ -211,7 +218,7 @@ __device__ __forceinline__ void weigh(typename Own::Scores& scores, State (&stat
 #pragma unroll
         for (int j = 0; j < Own::own_scores; ++j) {
             float& score = Own::score(scores, i, j);
-            score = machine::exp2_flushed(score * scale - origin);
+            score = machine::exp2_flushed(score * scale - of_weights);
             state.sum += score;
         }
         rescale(i, factor);

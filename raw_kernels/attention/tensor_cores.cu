@@ -4,7 +4,8 @@
 // 16 or 32 of them and all keys of a tile; where there are few, all warps have the same 16 rows, and each owns 16 keys of a tile. Queries stay
 // in registers, or in shared memory where they are long. Keys and values pass through shared memory in three stages: a tile of either is under
 // way while the one before is multiplied. Scores stay in the accumulator registers of the tensor cores, where four neighbouring lanes have a
-// row's; as weights they are rounded to the tensors' type, and become factors of the values without moving.
+// row's; as weights they are rounded to the tensors' type, in halves with 2^15 for the largest of a row, and become factors of the values
+// without moving.
 //
 // Operands are of the tensors' type: a query with an added bias is rounded to it. Biases of new keys add the same number to each of a row's
 // scores, those of new values are added to their weighted sum. Sums, including that of the weights, are float. Where a block has not all keys of its
@@ -196,7 +197,7 @@ __global__ void __launch_bounds__(Division<size, few, plain>::threads)
             add_products<T>(scores, queries, of_keys + first_own_key * (size / 2));
             additions.add(scores, states, seen, keys, own_key, scale);
             seen.hide(scores, keys, own_key);
-            weigh<Own>(scores, states, plain ? scale : 1.0f, [&](int row, float factor) {
+            weigh<T, Own>(scores, states, plain ? scale : 1.0f, [&](int row, float factor) {
 #pragma unroll
                 for (int n = 0; n < size / 8; ++n) {
                     results[row / 2][n][row % 2 * 2] *= factor;

@@ -239,6 +239,21 @@ def attention_of(queries: int, keys: int, size: int, value_size: int, data_type:
     return dml.MultiheadAttention1Desc(**members | more).with_outputs("output_tensor")
 
 
+@pytest.mark.parametrize("distance", [12.0, 18.0, 21.0])
+@pytest.mark.parametrize("queries", [1, 40])
+def test_weights_below_the_smallest_half_count(every_device: dml.Device, queries: int, distance: float) -> None:
+    """Weights of e^-18 are 0 as halves; where the key of the largest weight has a value of 0, they are all there is."""
+    rng, (keys, size) = np.random.default_rng(40), (200, 16)
+    desc = attention_of(queries, keys, size, size, "FLOAT16")
+    given = {name: np.zeros(tensor.sizes, np.float16) for name, tensor in desc.tensors().items() if name != "output_tensor"}
+    given["query_tensor"][...] = 1 / (size * desc.scale)
+    given["key_tensor"][:, 1:] = -distance
+    given["value_tensor"][:, 1:] = rng.uniform(500, 1000, given["value_tensor"][:, 1:].shape)
+    found, exact = run(desc, given, every_device)["output_tensor"], by_definition(desc, given)["output_tensor"]
+    assert 1e-4 < exact.min() < exact.max() < 1
+    assert_close(found / exact, np.ones_like(exact), np.float16)
+
+
 @pytest.mark.parametrize("data_type", ["FLOAT32", "FLOAT16"])
 @pytest.mark.parametrize("sizes", [(1, 1, 1, 1), (16, 64, 32, 64), (17, 65, 33, 65), (70, 131, 40, 130), (2, 200, 5, 140)])
 def test_sizes_about_those_of_tiles(any_device: dml.Device, sizes: tuple[int, int, int, int], data_type: str) -> None:
