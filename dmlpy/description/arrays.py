@@ -114,9 +114,22 @@ def refuse_mask(array: Any) -> None:
 
 
 def resolved(array: Any) -> Any:
-    """The array, or a copy of a tensor of PyTorch whose signs are flipped when it is read: neither DLPack nor its memory shows that."""
+    """The array, or a copy of a tensor of PyTorch whose elements are not those of its memory, which DLPack does not show.
+
+    Its signs are flipped when it is read, or it has no memory, since all elements are 0.
+
+    Raises:
+        TypeError: it is such a tensor of a GPU: the copy would be made, and freed, in the order of PyTorch's stream alone.
+    """
     is_negated = getattr(array, "is_neg", None)
-    return array.resolve_neg() if callable(is_negated) and is_negated() else array
+    if not callable(is_negated):
+        return array
+    is_unwritten = getattr(array, "_is_zerotensor", None)
+    if not is_negated() and not (callable(is_unwritten) and is_unwritten()):
+        return array
+    if getattr(array, "is_cuda", False):
+        raise TypeError("its signs are flipped when PyTorch reads it, or it has no memory: give what .resolve_neg().clone() returns")
+    return array.resolve_neg().clone()
 
 
 def is_convertible(value: Any) -> bool:

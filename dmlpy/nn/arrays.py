@@ -243,6 +243,6 @@ def receive_lengths(subject: str, lengths: Any, home: Home, batch: int, steps: i
 
 def _host(lengths: Any) -> np.ndarray[Any, Any]:
     if hasattr(lengths, "__dlpack__") and not isinstance(lengths, np.ndarray):
-        return np.from_dlpack(lengths)
+        return np.from_dlpack(resolved(lengths))
     array = np.asarray(lengths)
     return array if array.size else array.astype(np.int64)

@@ -176,7 +176,7 @@ class CudaDevice(Device):
 
     def _view_dlpack(self, value: Any) -> ArrayView:
         """An array with only DLPack: its producer orders its work before CuPy's current stream."""
-        array = self.runtime.from_dlpack(value)
+        array = self.runtime.from_dlpack(arrays.resolved(value))
         seen = self.runtime.view(array) or arrays.view(array)
         return seen._replace(stream=self.runtime.current_stream(int(value.__dlpack_device__()[1])))
 
