@@ -227,6 +227,7 @@ CHOICES: dict[str, tuple[str, tuple[int, ...], Any, Any, Any, Any]] = {
     "a long row": ("UINT32", (9001,), None, None, (0,), None),
     "two numbers": ("FLOAT64", (4, 21), None, (0, 0), (0, 0), None),
     "shorter and shorter vectors": ("UINT8", (5, 87), None, None, (1, 0), (0, 1)),
+    "an element": ("FLOAT16", (1, 1), None, None, None, None),
     "short rows": ("INT32", (50, 7), None, (7, 1), (0, 1), (1, 0)),
 }
 """The type and sizes, and the strides of the output, both inputs and the condition."""

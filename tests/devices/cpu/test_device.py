@@ -24,11 +24,6 @@ RNG = np.random.default_rng(1)
 SIZES = dml.TensorDesc(data_type="FLOAT32", sizes=[2, 3])
 BITS = dml.ElementWiseBitCountDesc(input_tensor=SIZES.replace(data_type="UINT32"), output_tensor=SIZES.replace(data_type="UINT8"))
 NOTS = dml.ElementWiseBitNotDesc(input_tensor=SIZES.replace(data_type="UINT32")).with_outputs()
-SOME = dml.TensorDesc(data_type="FLOAT32", sizes=[3, 100])
-GREATER = dml.ElementWiseLogicalGreaterThanDesc(a_tensor=SOME, b_tensor=SOME).with_outputs()
-COMPARED = "2048 or more elements in contiguous rows of FLOAT32, FLOAT16 or integers, or for 256 or fewer"
-HALVES = SIZES.replace(data_type="FLOAT16")
-CHOICE = dml.ElementWiseIfDesc(condition_tensor=SIZES.replace(data_type="UINT8"), a_tensor=HALVES, b_tensor=HALVES).with_outputs()
 POOLING = dml.MaxPooling2Desc(
     input_tensor=dml.TensorDesc(data_type="INT32", sizes=[1, 1, 4, 4]),
     strides=(1, 1),
@@ -48,11 +43,7 @@ NO_LLVMLITE = "llvmlite is not installed: pip install 'dmlpy[cpu]'"
         pytest.param(build("RNN", RNG).desc, False, f"numpy ({NO_LLVMLITE})", id="no llvmlite"),
         pytest.param(POOLING, True, "numpy (compiled poolings are of floats, UINT8 or INT8)", id="another type"),
         pytest.param(BITS, True, "numpy (ELEMENT_WISE_BIT_COUNT has no compiled form)", id="another operator"),
-        pytest.param(NOTS, True, "numpy (ELEMENT_WISE_BIT_NOT is compiled for 2048 or more elements in contiguous rows)", id="few bits"),
-        pytest.param(GREATER, True, f"numpy (ELEMENT_WISE_LOGICAL_GREATER_THAN is compiled for {COMPARED})", id="comparison between sizes"),
-        pytest.param(
-            CHOICE, True, "numpy (a compiled choice needs rows of 16 or more elements that are contiguous or repeat)", id="choice"
-        ),
+        pytest.param(NOTS, True, "numpy (ELEMENT_WISE_BIT_NOT is compiled for 257 or more elements in contiguous rows)", id="few bits"),
         pytest.param(BITS, False, "numpy (ELEMENT_WISE_BIT_COUNT has no compiled form)", id="another operator, no llvmlite"),
     ],
 )

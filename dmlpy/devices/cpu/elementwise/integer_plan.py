@@ -45,8 +45,6 @@ _FEWEST = _MOST_OF_SMALL + 1
 _BYTES_OF_A_THREAD = 1 << 18
 """Bytes of results that are worth waking another thread for."""
 
-_SHORTEST_ROW = 2
-"""Shorter rows take NumPy less time."""
 _BYTES_OF_A_ROW = 1 << 16
 """Bytes of a row that are worth a unit of their own."""
 _UNITS_OF_A_THREAD = 4
@@ -413,7 +411,8 @@ def _planned(
         return SmallPlan(function, places, tuple(Kind[each.data_type.name] for each in descs), (outer, inner), limits)
     if descs[0].data_type.bits < 8:
         return None
-    has_rows = bool(axes) and axes[-1].size >= _SHORTEST_ROW and axes[-1].strides[0] == 1 and max(axes[-1].strides) == 1
+    axes = axes or (Axis(1, (1,) * len(descs)),)
+    has_rows = axes[-1].strides[0] == 1 and max(axes[-1].strides) == 1
     if function is Function.SELECT:
         return ChoicePlan(places, descs, axes) if has_rows else None
     if not _is_large(function, descs):
@@ -435,10 +434,11 @@ def why_not_planned(desc: OperatorDesc) -> str | None:
     if name not in WITHOUT_PROGRAMS or (function := FUNCTIONS[name][0]) is Function.POW:
         return None
     if function is Function.SELECT:
-        return f"a compiled choice needs rows of {_SHORTEST_ROW} or more elements that are contiguous or repeat"
+        return "a compiled choice needs rows of elements that are contiguous or repeat"
     types = " of FLOAT32, FLOAT16 or integers" if function in COMPARISONS else ""
-    few = f", or for {_MOST_OF_SMALL} or fewer" if function in CODES else ""
-    return f"{desc.short_name()} is compiled for {_FEWEST} or more elements in contiguous rows{types}{few}"
+    if function in CODES:
+        return f"{desc.short_name()} is compiled for contiguous rows{types}, or for {_MOST_OF_SMALL} or fewer elements"
+    return f"{desc.short_name()} is compiled for {_FEWEST} or more elements in contiguous rows{types}"
 
 
 def _is_small(function: Function, descs: Sequence[TensorDesc]) -> bool:

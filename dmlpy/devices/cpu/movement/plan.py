@@ -122,8 +122,12 @@ CONVERSIONS = Kernel("dmlpy.devices.cpu.movement.kernels:build_conversions", 5)
 """Conversions between FLOAT16 and FLOAT32: the instruction set."""
 CLASSES = Kernel("dmlpy.devices.cpu.movement.kernels:build_classes", 5)
 """Masks of elements that are not finite: whether of FLOAT16, and the instruction set."""
-CASTS = Kernel("dmlpy.devices.cpu.movement.kernels:build_casts", 5)
+CASTS = Kernel("dmlpy.devices.cpu.movement.cast_kernels:build_casts", 5)
 """Conversions between other types: the names of NumPy's types of source and target, and the instruction set."""
+SMALL_CASTS = Kernel("dmlpy.devices.cpu.movement.cast_kernels:build_small_casts", 5)
+"""Conversions between all types of few elements."""
+CAST_TYPES = ("float16", "float32", "float64", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64")
+"""NumPy's names of the types of `SMALL_CASTS`, where the kernel has their places."""
 BFLOAT16_CONVERSIONS = Kernel("dmlpy.devices.cpu.movement.kernels:build_bfloat16_conversions", 5)
 """Conversions between BFLOAT16 and FLOAT32: the instruction set."""
 
@@ -138,6 +142,8 @@ _SHORTEST = 8
 """Rows of a block, at least, where there is a choice."""
 _BYTES_OF_A_THREAD = 1 << 20
 """Bytes that are worth waking another thread for."""
+_FEWEST_CAST = 1 << 8
+"""The elements of a conversion that are worth a kernel of their types."""
 _REVERSED_COST = 4
 """Bytes that are copied in the time of one that is reversed."""
 
@@ -150,6 +156,8 @@ class CopiesParameters(UnitParameters):
     table: Address = field("the copies, `EncodedCopy`s")
     bases: Address = field("the addresses of each copy's first target and source, int64 [copies, 2]")
     classes: Count = field("of CLASSES, the sum of the classes whose elements give 1; the others give 0")
+    source_type: Count = field("of SMALL_CASTS, the place of the sources' type in `CAST_TYPES`")
+    target_type: Count = field("likewise of the targets' type")
     axes: Address = field(
         "the axes of the blocks of all copies, each copy's innermost first, int64 [axes, 3]: "
         "blocks, and the bytes from one to the next in target and source"
@@ -195,7 +203,8 @@ class CopyPlan(PlanWithoutConstants):
     """
 
     temporary_size = 0
-    _classes = 0
+    _choices: Mapping[str, int] = {}
+    """The kernel's parameters of what it computes."""
 
     def __init__(self, copies: Sequence[Copy], kernel: Kernel = COPIES) -> None:
         made, self._kind = [copy for copy in copies if copy.target.size], kernel
@@ -250,7 +259,7 @@ class CopyPlan(PlanWithoutConstants):
             **self._shares.values,
             "width": self._width,
             "copies": len(self._bases) // 2,
-            "classes": self._classes,
+            **self._choices,
             "table": self._table,
             "axes": self._axes,
             "bases": bases,
@@ -268,7 +277,7 @@ class ClassesPlan(CopyPlan):
 
     def __init__(self, copy: Copy, classes: int) -> None:
         super().__init__([copy])
-        self._classes, self._halves = classes, copy.source.dtype.itemsize == FLOAT_BYTES // 2
+        self._choices, self._halves = {"classes": classes}, copy.source.dtype.itemsize == FLOAT_BYTES // 2
 
     def _what(self) -> str:
         return "tested"
@@ -287,12 +296,14 @@ class CastPlan(CopyPlan):
     def __init__(self, copy: Copy) -> None:
         super().__init__([copy])
         self._types = copy.source.dtype.name, copy.target.dtype.name
+        places = (CAST_TYPES.index(name) for name in self._types)
+        self._choices = dict(zip(("source_type", "target_type"), places, strict=True))
 
     def _what(self) -> str:
         return f"converted from {' to '.join(self._types)}"
 
     def _kernel(self) -> Function:
-        return CASTS(*self._types, host_isa())
+        return SMALL_CASTS() if self._elements < _FEWEST_CAST else CASTS(*self._types, host_isa())
 
 
 def _first_address(base: FixedArray | str, offset: int, tensors: Pointers) -> int:

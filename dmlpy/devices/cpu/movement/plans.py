@@ -27,8 +27,6 @@ _MOST_COPIES = 512
 """The most copies of a plan: each takes some time on its own."""
 _MOST_SUMS = 1 << 12
 """The most elements of a window of FOLD, each of which takes some time to plan."""
-_FEWEST_CAST = 1 << 11
-"""The elements of a conversion from or to integers or FLOAT64 that are worth a kernel of its own."""
 _CONVERTED = {DataType.FLOAT16, DataType.FLOAT32}
 
 
@@ -82,8 +80,6 @@ def _cast_plan(desc: CastDesc) -> CopyPlan | str:
     types = {desc.input_tensor.data_type, desc.output_tensor.data_type}
     if DataType.BFLOAT16 in types or any(each.bits == 4 for each in types):
         return "conversions of BFLOAT16 and of integers of 4 bits have no compiled form"
-    if desc.output_tensor.element_count < _FEWEST_CAST:
-        return f"fewer than {_FEWEST_CAST} elements are converted sooner than a kernel is compiled"
     (copy,) = identity_copies(desc)
     return CastPlan(copy)
 
