@@ -71,6 +71,10 @@ SMALL: dict[str, tuple[tuple[int, ...], int, int, int, bool, dict[str, Any]]] = 
     "one row each, B transposed, many columns": ((3, 4), 1, 67, 85, True, {"alpha": 0.5, "fused_activation": RELU}),
     "many columns": ((3, 2), 2, 33, 150, False, {"alpha": 0.5, "beta": 2.0}),
     "one row each, B transposed, FLOAT16": ((2, 1), 1, 67, 85, True, {"beta": 0.5, "fused_activation": RELU}),
+    "few columns, FLOAT16": ((1, 2), 9, 37, 7, False, {"alpha": 0.5}),
+    "one column, B transposed": ((2, 3), 37, 5, 1, True, {"alpha": 0.5, "beta": 2.0}),
+    "one column of one term, FLOAT16": ((3, 1), 70, 1, 1, False, {"beta": 0.5}),
+    "many small matrices": ((3, 150), 4, 4, 4, False, {"fused_activation": RELU}),
     "B transposed": ((2, 1), 2, 37, 7, True, {"beta": 0.5, "fused_activation": dml.ElementWiseClipDesc(min=-1.0, max=2.0)}),
 }
 

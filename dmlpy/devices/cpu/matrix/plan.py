@@ -352,11 +352,12 @@ class SmallProductPlan(PlanWithoutConstants):
     Args:
         desc: a checked desc without a transposed A. The rows of A and of the output are contiguous, of B rows or columns, and those of C
             are contiguous or one element.
+        swaps: whether the desc's A is bound as B, and its B as A.
     """
 
     adds_in_same_pass = True
 
-    def __init__(self, desc: GEMMDesc) -> None:
+    def __init__(self, desc: GEMMDesc, *, swaps: bool = False) -> None:
         output = desc.output_tensor
         assert output is not None  # guaranteed by the check
         *batch, rows, columns = output.sizes
@@ -373,6 +374,8 @@ class SmallProductPlan(PlanWithoutConstants):
         }
         for name, place in self._names.items():
             values |= _steps_of(name, desc.tensors()[place])
+        if swaps:
+            self._names |= {"a": "b_tensor", "b": "a_tensor"}
         self._values = values
         self.temporary_size = 0 if self._activation_plan is None else self._activation_plan.temporary_size
 

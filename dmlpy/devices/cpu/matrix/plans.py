@@ -27,6 +27,8 @@ _SMALL_MULTIPLICATIONS = 1 << 14
 _MULTIPLICATIONS_IN_PLACE = 1 << 21
 """The most multiplications of several rows or matrices that one thread computes in place, at least as fast as BLAS; for more, BLAS may use
 several threads."""
+_MULTIPLICATIONS_OF_ONE = 1 << 8
+"""The most multiplications of a narrow matrix of a batch, of which NumPy begins each product anew."""
 _MOST_JOINED_ROWS = 32
 """The most rows of matrices that are joined: larger ones fill tiles of their own nearly as well."""
 _MIN_TERMS = 16
@@ -49,10 +51,7 @@ def _without_transposition(desc: GEMMDesc) -> GEMMDesc:
     """The same product of an A that is not transposed: its rows are the columns of the desc's."""
     if desc.trans_a is not MatrixTransform.TRANSPOSE:
         return desc
-    a = desc.a_tensor
-    (*batch, rows, columns), (*steps, row, column) = a.sizes, a.element_strides
-    of_columns = TensorDesc(data_type=a.data_type, sizes=(*batch, columns, rows), strides=(*steps, column, row))
-    return desc.replace(a_tensor=of_columns, trans_a=MatrixTransform.NONE)
+    return desc.replace(a_tensor=_turned(desc.a_tensor), trans_a=MatrixTransform.NONE)
 
 
 def _with_rows_in_place(desc: GEMMDesc) -> GEMMDesc:
@@ -72,7 +71,9 @@ def _plan_in_place(desc: GEMMDesc) -> Plan | str:
     assert output is not None  # guaranteed by the check
     is_narrow = (output.sizes[-2] < _MIN_ROWS and is_float32) or output.sizes[-1] < _MIN_COLUMNS
     multiplications, has_several = output.element_count * a.sizes[-1], prod(output.sizes[:-1]) > 1 and output.sizes[-2] < _MIN_ROWS
-    is_small = is_float32 and multiplications <= (_MULTIPLICATIONS_IN_PLACE if has_several else _SMALL_MULTIPLICATIONS)
+    has_many = prod(output.sizes[:-2]) > 1 and multiplications <= prod(output.sizes[:-2]) * _MULTIPLICATIONS_OF_ONE
+    in_place = (has_several and is_float32) or (has_many and b_strides(desc)[1] == 1)
+    is_small = multiplications <= (_MULTIPLICATIONS_IN_PLACE if in_place else _SMALL_MULTIPLICATIONS)
     if is_narrow and (desc.trans_a is MatrixTransform.TRANSPOSE or not is_small):
         return f"the result has fewer than {_MIN_ROWS} rows or {_MIN_COLUMNS} columns: BLAS is as fast"
     terms = a.sizes[-1]
@@ -94,8 +95,32 @@ def _plan_in_place(desc: GEMMDesc) -> Plan | str:
     if is_narrow or (is_row_of_halves and multiplications <= _MULTIPLICATIONS_IN_PLACE):
         from dmlpy.devices.cpu.matrix.plan import SmallProductPlan
 
-        return SmallProductPlan(desc)
+        turned = _with_a_column_as_row(desc)
+        return SmallProductPlan(desc if turned is None else turned, swaps=turned is not None)
     return ProductPlan(desc)
+
+
+def _with_a_column_as_row(desc: GEMMDesc) -> GEMMDesc | None:
+    """The product whose results of one column are a row, along which vectors run, if all tensors allow it: of B and A in the other order."""
+    output, a, b = desc.output_tensor, desc.a_tensor, desc.b_tensor
+    assert output is not None  # guaranteed by the check
+    if output.sizes[-1] != 1 or output.sizes[-2] == 1 or output.element_strides[-2] != 1 or desc.fused_activation is not None:
+        return None
+    if desc.c_tensor is not None and desc.c_tensor.element_strides[-2] not in (0, 1):
+        return None
+    row = b if desc.trans_b is MatrixTransform.TRANSPOSE else _turned(b)
+    if row.sizes[-1] > 1 and row.element_strides[-1] != 1:
+        return None
+    others = {
+        name: None if tensor is None else _turned(tensor) for name, tensor in (("output_tensor", output), ("c_tensor", desc.c_tensor))
+    }
+    return desc.replace(a_tensor=row, b_tensor=a, trans_b=MatrixTransform.TRANSPOSE, **others)
+
+
+def _turned(tensor: TensorDesc) -> TensorDesc:
+    """The transposed matrices of a tensor."""
+    (*batch, rows, columns), (*steps, row, column) = tensor.sizes, tensor.element_strides
+    return TensorDesc(data_type=tensor.data_type, sizes=(*batch, columns, rows), strides=(*steps, column, row))
 
 
 def with_joined_rows(desc: GEMMDesc) -> GEMMDesc:
