@@ -101,7 +101,7 @@ def _plan_in_place(desc: GEMMDesc) -> Plan | str:
 
 
 def _with_a_column_as_row(desc: GEMMDesc) -> GEMMDesc | None:
-    """The product whose results of one column are a row, along which vectors run, if all tensors allow it: of B and A in the other order."""
+    """The product of B and A in the other order, whose column of results is a row that vectors run along, if the tensors allow it."""
     output, a, b = desc.output_tensor, desc.a_tensor, desc.b_tensor
     assert output is not None  # guaranteed by the check
     if output.sizes[-1] != 1 or output.sizes[-2] == 1 or output.element_strides[-2] != 1 or desc.fused_activation is not None:
