@@ -158,10 +158,10 @@ class BackupAndRestore(Callback):
         """Raises DescError for the backup of another run."""
         remedy = "delete the backup, or give the run the model and the callbacks that it began with"
         problems = []
-        own = {name: array.shape for name, array in _weights(run).items()}
+        expected = {name: array.shape for name, array in _weights(run).items()}
         found = {name.removeprefix("weight."): array.shape for name, array in arrays.items() if name.startswith("weight.")}
-        if own != found:
-            problems.append(Problem("backup.foreign", "weights", _shown(found), f"{_shown(own)}, the model's", remedy=remedy))
+        if expected != found:
+            problems.append(Problem("backup.foreign", "weights", _shown(found), f"{_shown(expected)}, the model's", remedy=remedy))
         names, given = [type(each).__name__ for each in run.callbacks], [each["class"] for each in header["callbacks"]]
         if names != given:
             problems.append(Problem("backup.foreign", "callbacks", ", ".join(given), f"{', '.join(names)}, the run's", remedy=remedy))

@@ -83,10 +83,10 @@ class Bidirectional(Layer):
                 remedy = "give them to Bidirectional: the forward layer's, then the backward layer's"
                 problems.append(Problem("weights.count", "layer.weights", "given", "None: there are two layers", remedy=remedy))
         if not is_among(merge_mode, _MODES):
-            meant = did_you_mean(_OTHER_MODES.get(merge_mode, merge_mode) if isinstance(merge_mode, str) else None, _MODES)
+            suggestion = did_you_mean(_OTHER_MODES.get(merge_mode, merge_mode) if isinstance(merge_mode, str) else None, _MODES)
             if merge_mode is None:
-                meant = "a layer has one output: take both from merge_mode='concat'"
-            problems.append(Problem("field.form", "merge_mode", brief(merge_mode), f"one of {', '.join(_MODES)}", remedy=meant))
+                suggestion = "a layer has one output: take both from merge_mode='concat'"
+            problems.append(Problem("field.form", "merge_mode", brief(merge_mode), f"one of {', '.join(_MODES)}", remedy=suggestion))
         return problems
 
     # building

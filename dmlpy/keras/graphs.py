@@ -40,12 +40,12 @@ def model_graph(layers: Sequence[Layer], input_shape: Sequence[int] | None, *, r
     sizes = _sizes(first, input_shape, problems)
     if problems:
         raise DescError(_SUBJECT, problems)
-    made = _Made(right_padded=bool(right_padded))
+    expressions = _ModelExpressions(right_padded=bool(right_padded))
     y, mask = ops.input("x", sizes, "INT32" if layers[0].input_type is np.int32 else "FLOAT32"), None
     for layer in layers:
         with ops.name_scope(layer.name):
-            y, mask = made.apply(layer, y, mask)
-    return ops.graph({"y": y, **made.states}, "model")
+            y, mask = expressions.apply(layer, y, mask)
+    return ops.graph({"y": y, **expressions.states}, "model")
 
 
 def _layer_problems(layers: Sequence[Layer]) -> list[Problem]:
@@ -87,7 +87,7 @@ def _sizes(known: Shape, given: Sequence[int] | None, problems: list[Problem]) -
 
 
 @dataclass
-class _Made:
+class _ModelExpressions:
     """The expressions of a model.
 
     Attributes:
@@ -185,14 +185,14 @@ class _Made:
         return x, mask
 
 
-_KINDS: Mapping[type[Layer], Callable[[_Made, Any, Expression, Expression | None], tuple[Expression, Expression | None]]] = {
-    Bidirectional: _Made.bidirectional,
-    TimeDistributed: _Made.time_distributed,
-    Dense: _Made.dense,
-    Embedding: _Made.embedding,
-    Masking: _Made.masking,
-    Activation: _Made.activation,
-    Dropout: _Made.unchanged,
+_KINDS: Mapping[type[Layer], Callable[[_ModelExpressions, Any, Expression, Expression | None], tuple[Expression, Expression | None]]] = {
+    Bidirectional: _ModelExpressions.bidirectional,
+    TimeDistributed: _ModelExpressions.time_distributed,
+    Dense: _ModelExpressions.dense,
+    Embedding: _ModelExpressions.embedding,
+    Masking: _ModelExpressions.masking,
+    Activation: _ModelExpressions.activation,
+    Dropout: _ModelExpressions.unchanged,
 }
 """The layers around the recurrent ones, and what makes their operators. Classes derived from them may compute something else."""
 

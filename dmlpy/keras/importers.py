@@ -94,11 +94,11 @@ def cell_from_keras(layer: Any, others: Sequence[str]) -> Recurrent | Bidirectio
         problems += _backward_problems(*read)
     if problems:
         raise DescError("from_keras", problems)
-    made: Recurrent | Bidirectional = LAYERS[_CELLS[kinds[0]]](**read[0])
+    recurrent: Recurrent | Bidirectional = LAYERS[_CELLS[kinds[0]]](**read[0])
     if len(read) == 2:
-        made = Bidirectional(made, layer.merge_mode)  # type: ignore[arg-type]
-    made.begin_with([array for direction in directions.values() for array in _keras_weights(direction)], "keras3")
-    return made
+        recurrent = Bidirectional(recurrent, layer.merge_mode)  # type: ignore[arg-type]
+    recurrent.begin_with([array for direction in directions.values() for array in _keras_weights(direction)], "keras3")
+    return recurrent
 
 
 def _kind_and_config(layer: Any) -> tuple[str, dict[str, Any]]:
@@ -257,11 +257,11 @@ def from_torch(
         arguments |= {"reset_after": True}
     size = ways[0]["weight_ih"].shape[1]
     units = ways[0]["weight_hh"].shape[1]
-    made: Recurrent | Bidirectional = LAYERS[cell](units, batch_input_shape=(batch_size, None, size), **arguments)
+    recurrent: Recurrent | Bidirectional = LAYERS[cell](units, batch_input_shape=(batch_size, None, size), **arguments)
     if len(ways) == 2:
-        made = Bidirectional(made)  # type: ignore[arg-type]
-    made.begin_with([array for way in ways for array in _torch_weights(way, cell)], "keras3")
-    return made
+        recurrent = Bidirectional(recurrent)  # type: ignore[arg-type]
+    recurrent.begin_with([array for way in ways for array in _torch_weights(way, cell)], "keras3")
+    return recurrent
 
 
 def _torch_parameters(entries: Mapping[str, Any], layer: int | None) -> tuple[list[dict[str, Any]], Cell]:

@@ -143,13 +143,13 @@ def initializer(value: Initializer | str) -> Initializer:
     return INITIALIZERS[value]
 
 
-def initial(made: Initializer, shape: tuple[int, ...], random: np.random.Generator) -> Values:
+def initial(initializer: Initializer, shape: tuple[int, ...], random: np.random.Generator) -> Values:
     """The float32 values that an initializer returns.
 
     Raises:
         DescError: it returns values of another shape.
     """
-    values = np.array(made(shape, random), np.float32)  # a copy: training changes it in place
+    values = np.array(initializer(shape, random), np.float32)  # a copy: training changes it in place
     if values.shape != shape:
         raise DescError("initializer", [Problem("weights.shape", "", f"values of shape {list(values.shape)}", str(list(shape)))])
     return values

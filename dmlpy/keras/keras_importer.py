@@ -62,16 +62,16 @@ def from_keras(layer: Any, *, device: Device | str | None = None) -> Layer | Seq
         remedy = "call it on data, or build(shape)"
         raise DescError("from_keras", [Problem("layer.not_built", "", "not built", "a model with weights", remedy=remedy)])
     problems: list[Problem] = []
-    made: list[Layer] = []
+    layers: list[Layer] = []
     for index, keras_layer in enumerate(_chain(layer)):
         try:
             _refuse_masked(keras_layer)
-            made.append(_layer(keras_layer, tuple(layer.input_shape) if index == 0 else None))
+            layers.append(_layer(keras_layer, tuple(layer.input_shape) if index == 0 else None))
         except DescError as error:
             problems += [problem.under(f"layers[{index}]") for problem in error.problems]
     if problems:
         raise DescError("from_keras", problems)
-    return Sequential(made, device=device)
+    return Sequential(layers, device=device)
 
 
 def _chain(model: Any) -> list[Any]:
@@ -120,15 +120,15 @@ def _layer(layer: Any, shape: Shape | None) -> Layer:
     config = layer.get_config()
     problems = config_problems(layer, config)
     options = _Options(config, problems)
-    made, read = _KINDS[kind]
+    layer_class, read = _KINDS[kind]
     arguments = read(options)
     weights = layer.get_weights() if layer.built else []
-    if made in (Dense, Embedding) and not layer.built:
+    if layer_class in (Dense, Embedding) and not layer.built:
         remedy = "call it on data, or build(shape)"
         problems.append(Problem("layer.not_built", "", "not built", "a layer with weights", remedy=remedy))
     if problems:
         raise DescError("from_keras", problems)
-    result: Layer = made(**arguments, batch_input_shape=shape)
+    result: Layer = layer_class(**arguments, batch_input_shape=shape)
     if isinstance(result, Dense | Embedding):
         result.begin_with(weights)
     return result

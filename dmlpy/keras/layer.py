@@ -203,9 +203,9 @@ class Layer(ABC):
         """
         return {} if type(self).make_weights is Layer.make_weights else None
 
-    def first_values(self, made: Initializer, shape: tuple[int, ...], backend: Backend) -> Values:
+    def first_values(self, initializer: Initializer, shape: tuple[int, ...], backend: Backend) -> Values:
         """The initial values of a weight, from its initializer, or zeros in a layer without one."""
-        return initial(made, shape, backend.random) if self.initializes else np.zeros(shape, np.float32)
+        return initial(initializer, shape, backend.random) if self.initializes else np.zeros(shape, np.float32)
 
     @abstractmethod
     def forward(self, x: Array, mask: Array | None, *, training: bool) -> tuple[Array, Array | None]:

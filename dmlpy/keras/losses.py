@@ -120,9 +120,9 @@ class BinaryCrossentropy(Crossentropy):
 
     def of_values(self, targets: Array, values: Array, backend: Backend) -> tuple[Array, Array]:
         xp = backend.xp
-        held = xp.clip(values, _EPSILON, 1 - _EPSILON)
-        scores = -(targets * xp.log(held) + (1 - targets) * xp.log1p(-held)).mean(axis=-1)
-        gradient = (held - targets) / (held * (1 - held)) * (held == values)
+        clipped = xp.clip(values, _EPSILON, 1 - _EPSILON)
+        scores = -(targets * xp.log(clipped) + (1 - targets) * xp.log1p(-clipped)).mean(axis=-1)
+        gradient = (clipped - targets) / (clipped * (1 - clipped)) * (clipped == values)
         gradient /= values.shape[-1]
         return scores, gradient
 
@@ -146,9 +146,9 @@ class CategoricalCrossentropy(Crossentropy):
         xp = backend.xp
         sums = values.sum(axis=-1, keepdims=True)
         shares = values / sums
-        held = xp.clip(shares, _EPSILON, 1 - _EPSILON)
-        scores = -(targets * xp.log(held)).sum(axis=-1)
-        gradient = -targets / held * (held == shares)
+        clipped = xp.clip(shares, _EPSILON, 1 - _EPSILON)
+        scores = -(targets * xp.log(clipped)).sum(axis=-1)
+        gradient = -targets / clipped * (clipped == shares)
         gradient -= (gradient * shares).sum(axis=-1, keepdims=True)
         gradient /= sums
         return scores, gradient

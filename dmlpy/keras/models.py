@@ -193,14 +193,14 @@ class Sequential:
             DescError: unknown names; all problems at once.
         """
         problems: list[Problem] = []
-        made: Optimizer = found_argument(find_optimizer, optimizer, "optimizer", problems)
+        found_optimizer: Optimizer = found_argument(find_optimizer, optimizer, "optimizer", problems)
         minimized: Loss = found_argument(find_loss, loss, "loss", problems)
         listed = (metrics,) if isinstance(metrics, str) else () if metrics is None else metrics
         names = found_argument(Objective.metric_names, listed, "metrics", problems)
         if problems:
             raise DescError("Sequential.compile", problems)
-        made.reset()
-        self._compiled = _Compiled(Objective(minimized, names), made)
+        found_optimizer.reset()
+        self._compiled = _Compiled(Objective(minimized, names), found_optimizer)
 
     @property
     def objective(self) -> Objective:

@@ -61,7 +61,7 @@ def from_onnx(
         arguments["reset_after"] = reset_after
     matrix, recurrence = arrays["W"], arrays["R"]
     sequences = bool(node.output and node.output[0]) if return_sequences is None else return_sequences
-    made: Recurrent | Bidirectional = LAYERS[cell](
+    recurrent: Recurrent | Bidirectional = LAYERS[cell](
         recurrence.shape[2],
         input_shape=(None, matrix.shape[2]),
         return_sequences=sequences,
@@ -69,15 +69,15 @@ def from_onnx(
         **arguments,
     )
     if ways == 2:
-        made = Bidirectional(made)  # type: ignore[arg-type]
+        recurrent = Bidirectional(recurrent)  # type: ignore[arg-type]
     bias = arrays.get("B", np.zeros((ways, 2 * matrix.shape[1]), np.float32))
     listed = []
     for way in range(ways):
         pairs = reorder(bias[way], cell, GateOrder.DIRECTML, GateOrder.KERAS, axis=0, parts=2).reshape(2, -1)
         listed += [reorder(array[way], cell, GateOrder.DIRECTML, GateOrder.KERAS, axis=0).T for array in (matrix, recurrence)]
         listed.append(pairs if reset_after else pairs.sum(axis=0))
-    made.begin_with(listed, "keras3")
-    return made
+    recurrent.begin_with(listed, "keras3")
+    return recurrent
 
 
 def _node_of(source: Any, weights: Any) -> tuple[Any, dict[str, np.ndarray[Any, Any]]]:

@@ -96,7 +96,7 @@ def load_layers(path: FilePath) -> list[Layer]:
         raise DescError(fspath(path), [Problem("model.header", _HEADER, "missing", "the model's layers", remedy=remedy)])
     try:
         layers = _layers_in(text)
-        return [_made_layer(layer, f"layers[{index}]") for index, layer in enumerate(layers)]
+        return [_built_layer(layer, f"layers[{index}]") for index, layer in enumerate(layers)]
     except DescError as error:
         raise DescError(fspath(path), error.problems) from None
 
@@ -268,16 +268,16 @@ def _layers_in(text: str) -> list[Any]:
     return layers
 
 
-def _made_layer(data: Any, path: str) -> Layer:
-    made = _made(data, path)
-    if not isinstance(made, Layer):
+def _built_layer(data: Any, path: str) -> Layer:
+    layer = _built(data, path)
+    if not isinstance(layer, Layer):
         raise DescError(path, [Problem("model.header", path, brief(data), "a layer")])
-    return made
+    return layer
 
 
-def _made(value: Any, path: str) -> Any:
+def _built(value: Any, path: str) -> Any:
     if isinstance(value, list):
-        return [_made(item, f"{path}[{index}]") for index, item in enumerate(value)]
+        return [_built(item, f"{path}[{index}]") for index, item in enumerate(value)]
     if not isinstance(value, dict):
         return value
     kind, arguments = value.get("class"), value.get("arguments")
@@ -285,14 +285,14 @@ def _made(value: Any, path: str) -> Any:
         raise DescError(path, [Problem("model.header", path, brief(value), "an object with class, a name, and arguments, an object")])
     if kind == "OperatorDesc":
         return _called(OperatorDesc.from_dict, {"data": arguments}, path)
-    made = {name: _made(item, f"{path}.{brief(name)[1:-1]}") for name, item in arguments.items()}
+    parts = {name: _built(item, f"{path}.{brief(name)[1:-1]}") for name, item in arguments.items()}
     if kind == "Regularizer":
-        return _called(Regularizer, made, path)
+        return _called(Regularizer, parts, path)
     kinds = {known.__name__: known for known in _subclasses(Layer)}  # type: ignore[type-abstract]
     if kind not in kinds:
         why = ("a custom layer is known once its class is defined",)
         raise DescError(path, [Problem("layer.unknown", path, brief(kind), "a layer's class", why, did_you_mean(kind, kinds))])
-    return _called(kinds[kind], made, path)
+    return _called(kinds[kind], parts, path)
 
 
 def _called(make: Callable[..., Any], arguments: Mapping[str, Any], path: str) -> Any:

@@ -95,8 +95,8 @@ class DmlpyBackend(Backend):
         given = [
             helper.make_tensor_value_info(name, element_of_array(array), array.shape) for name, array in zip(names, arrays, strict=True)
         ]
-        made = [helper.make_empty_tensor_value_info(name) for name in node.output if name]
-        graph = helper.make_graph([node], node.op_type, given, made)
+        results = [helper.make_empty_tensor_value_info(name) for name in node.output if name]
+        graph = helper.make_graph([node], node.op_type, given, results)
         imports = [helper.make_opsetid("", opset)]
         if domain_of(node.domain):
             imports.append(helper.make_opsetid(node.domain, 1))

@@ -155,9 +155,9 @@ class _Memory:
 
     def copy(self) -> torch.Tensor:
         """A copy with the same strides."""
-        made = torch.empty_like(self.tensor)
-        memmove(made.data_ptr(), self._address, self._size)
-        return made
+        copied = torch.empty_like(self.tensor)
+        memmove(copied.data_ptr(), self._address, self._size)
+        return copied
 
 
 class _Stage:
@@ -177,8 +177,8 @@ class _Stage:
         self._dispatches: dict[int, _Bound] = {}
         """By the address of the parameters."""
         self._packed = KeptWeights()
-        held = [memory.tensor for memory in (*self._inputs.values(), *self._outputs.values())]
-        self._bytes = sum(tensor.nbytes for tensor in held) + (0 if self._scratch is None else self._scratch.nbytes)
+        staged = [memory.tensor for memory in (*self._inputs.values(), *self._outputs.values())]
+        self._bytes = sum(tensor.nbytes for tensor in staged) + (0 if self._scratch is None else self._scratch.nbytes)
 
     @property
     def bytes(self) -> int:

@@ -292,7 +292,7 @@ def _dispatched_gradients(ctx: Any, tensors: tuple[Any, ...]) -> tuple[torch.Ten
     found = list(function.apply(*arguments) if torch.is_grad_enabled() else gradient_op(*arguments))
     if ctx.tail and wanted[3]:
         found[3] = found[3][: -ctx.tail]
-    return tuple([gradient if asked else None for gradient, asked in zip(found, wanted, strict=True)])
+    return tuple([gradient if is_wanted else None for gradient, is_wanted in zip(found, wanted, strict=True)])
 
 
 class _Gradients(torch.autograd.Function):

@@ -145,14 +145,14 @@ class RNNBase(nn.Module):
     def reset_parameters(self) -> None:
         """Redraws every parameter from -1/sqrt(hidden_size) to 1/sqrt(hidden_size), in torch.nn's order; rank 0 draws for a DTensor."""
         bound = 1 / math.sqrt(self.hidden_size)
-        own: Any = self.params.detach()
-        whole = torch.empty(own.shape, dtype=own.dtype, device=own.device) if is_sharded(own) else own
+        params: Any = self.params.detach()
+        whole = torch.empty(params.shape, dtype=params.dtype, device=params.device) if is_sharded(params) else params
         for part in self.views(whole).values():
             part.uniform_(-bound, bound)
-        if whole is not own:
+        if whole is not params:
             from torch.distributed.tensor import distribute_tensor
 
-            own.copy_(distribute_tensor(whole, own.device_mesh, own.placements))
+            params.copy_(distribute_tensor(whole, params.device_mesh, params.placements))
 
     # the parameter and its parts
 
@@ -200,21 +200,21 @@ class RNNBase(nn.Module):
 
     def _lay_tail(self) -> None:
         """Without biases, places the matrices at the start of a buffer that has zeros in place of the biases."""
-        tail, own = self.layout.size - self.params.numel(), self.params
-        if not tail or is_sharded(own) or self._tail_lies():
+        tail, params = self.layout.size - self.params.numel(), self.params
+        if not tail or is_sharded(params) or self._tail_lies():
             return
-        whole = own.new_zeros(self.layout.size)
+        whole = params.new_zeros(self.layout.size)
         with torch.no_grad():
-            whole[:-tail].copy_(own)
-        own.data = whole[:-tail]
-        self._whole = own, whole
+            whole[:-tail].copy_(params)
+        params.data = whole[:-tail]
+        self._whole = params, whole
 
     def _tail_lies(self) -> bool:
         """Whether the zeros follow `params` in memory: not if another tensor substitutes it, nor after its memory was replaced."""
         if self._whole is None or self._whole[0] is not self.params:
             return False
-        own, whole = self._whole
-        return whole.data_ptr() == own.data_ptr() and (whole.dtype, whole.device) == (own.dtype, own.device)
+        params, whole = self._whole
+        return whole.data_ptr() == params.data_ptr() and (whole.dtype, whole.device) == (params.dtype, params.device)
 
     def _apply(self, fn: Any, recurse: bool = True) -> Self:
         super()._apply(fn, recurse)
@@ -251,16 +251,16 @@ class RNNBase(nn.Module):
             super()._load_from_state_dict(state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs)
             self._lay_tail()
             return
-        own, given = self.params.detach(), dict(state_dict)
+        params, given = self.params.detach(), dict(state_dict)
         if strict and given.pop(f"{prefix}params", None) is not None:
             unexpected_keys.append(f"{prefix}params")
-        flat = torch.empty_like(own)
+        flat = torch.empty_like(params)
         entries = {name: given.pop(prefix + name) for name in self._blocks if prefix + name in given}
         if local_metadata.get("assign_to_params_buffers") and entries:
             like = next(iter(entries.values()))
-            flat = torch.empty_like(own, dtype=like.dtype, device=like.device)
-        if not own.is_meta:
-            flat.copy_(own)
+            flat = torch.empty_like(params, dtype=like.dtype, device=like.device)
+        if not params.is_meta:
+            flat.copy_(params)
         for name, part in self.views(flat).items():
             if name not in entries:
                 missing_keys += [prefix + name] if strict else []
@@ -293,10 +293,10 @@ class RNNBase(nn.Module):
         if len(frozen := {parameter.requires_grad for parameter in parameters}) > 1:
             problem = Problem("field.form", "module", "frozen in part", "one whose parameters all have the same requires_grad")
             raise DescError(f"{cls.__name__}.from_torch", [problem])
-        own = cls(**_arguments(module), device="meta", dtype=parameters[0].dtype).to_empty(device=parameters[0].device)
-        own.load_state_dict(module.state_dict())
-        own.params.requires_grad_(frozen.pop())
-        return own.train(module.training)
+        converted = cls(**_arguments(module), device="meta", dtype=parameters[0].dtype).to_empty(device=parameters[0].device)
+        converted.load_state_dict(module.state_dict())
+        converted.params.requires_grad_(frozen.pop())
+        return converted.train(module.training)
 
     def to_torch(self) -> nn.RNNBase:
         """Creates torch.nn's module with the same arguments and a copy of the parameters, on their device."""

@@ -126,7 +126,7 @@ def _run_gradient(
     if _is_empty(input, input_h, input_c):
         tensors = (input, input_h, input_c, params)
         pairs = zip(tensors, wanted, strict=True)
-        return tuple(torch.zeros_like(tensor) if asked and tensor is not None else input.new_empty(0) for tensor, asked in pairs)
+        return tuple(torch.zeros_like(tensor) if is_wanted and tensor is not None else input.new_empty(0) for tensor, is_wanted in pairs)
     given = (input, input_h, input_c, params, sequence_lengths, output_backprop, output_h_backprop, output_c_backprop, reserve)
     found = gradients_of(given, Network(rnn_mode, input_mode, direction, dropout, num_proj), wanted)
     return tuple([input.new_empty(0) if gradient is None else gradient for gradient in found])
@@ -145,7 +145,7 @@ def gradients_of(tensors: Sequence[Any], network: Network, wanted: Sequence[bool
     for name, gradient in zip(RESULTS, (output_backprop, output_h_backprop, output_c_backprop), strict=True):
         if gradient is not None:
             named[f"{name}_backprop"] = _detached(gradient)
-    names = tuple([name for name, asked in zip(DIFFERENTIABLE, wanted, strict=True) if asked])
+    names = tuple([name for name, is_wanted in zip(DIFFERENTIABLE, wanted, strict=True) if is_wanted])
     found = _gradient_call(network, reserve.device, names, tuple(reserve.shape), _key(named))(named | {"reserve_space": reserve})
     return tuple(map(found.get, _GRADIENTS))
 
@@ -219,8 +219,8 @@ def _gradient_sizes(
 ) -> tuple[torch.Tensor, ...]:
     tensors = (input, input_h, input_c, params)
     return tuple(
-        torch.empty_like(tensor) if asked and tensor is not None else input.new_empty(0)
-        for tensor, asked in zip(tensors, wanted, strict=True)
+        torch.empty_like(tensor) if is_wanted and tensor is not None else input.new_empty(0)
+        for tensor, is_wanted in zip(tensors, wanted, strict=True)
     )
 
 
@@ -309,10 +309,10 @@ class _Layout(NamedTuple):
 
     def packed(self, *, as_result: bool) -> _Layout:
         """The layout of a contiguous copy; with `as_result` that of a tensor like it."""
-        made = torch.empty(self.sizes, device="meta")
+        example = torch.empty(self.sizes, device="meta")
         if as_result:
-            made = torch.empty_like(torch.empty_strided(self.sizes, self.strides, device="meta"))
-        return self._replace(strides=made.stride())
+            example = torch.empty_like(torch.empty_strided(self.sizes, self.strides, device="meta"))
+        return self._replace(strides=example.stride())
 
 
 _Row: TypeAlias = tuple[str, tuple[int, ...], tuple[int, ...], torch.dtype]

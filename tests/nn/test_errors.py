@@ -146,7 +146,7 @@ def test_refused(call: Callable[[], Any], message: str) -> None:
 
 def test_the_arguments_that_remedies_name_exist() -> None:
     arguments = {name for function in nn.__all__ if function[0].islower() for name in signature(getattr(nn, function)).parameters}
-    assert {argument for meant in NAMES._meant.values() for argument in meant} <= arguments
+    assert {argument for meant in NAMES._meanings.values() for argument in meant} <= arguments
 
 
 def test_all_problems_are_reported_at_once() -> None:

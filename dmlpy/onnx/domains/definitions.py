@@ -35,11 +35,11 @@ def find_definition(node: Node) -> FunctionProto | None:
     Raises:
         NotLowered: attributes or inputs that the operator does not have.
     """
-    made = _DEFINITIONS.get(node.op_type)
-    if made is None or (node.op_type in REMOVED and node.domain):
+    define = _DEFINITIONS.get(node.op_type)
+    if define is None or (node.op_type in REMOVED and node.domain):
         return None
     try:
-        inputs, outputs, nodes = made(node)
+        inputs, outputs, nodes = define(node)
     except (ArithmeticError, LookupError, TypeError, ValueError) as error:  # models come from anywhere
         if ErrorPolicy.propagate_unexpected:
             raise
@@ -375,17 +375,17 @@ def _causal_convolution(node: Node) -> tuple[Sequence[str], Sequence[str], Seque
     if activation not in ("none", "silu", "swish"):
         raise node.invalid("activation", "none", "silu", "swish")
     (channels, _, length), dilation = node.sizes(1), node.count("dilation", 1)
-    held = (length - 1) * dilation
-    if node.has(3) and _are_static(node, 0, 3) and node.sizes(3) != (wanted := (node.sizes(0)[0], channels, held)):
+    kept_steps = (length - 1) * dilation
+    if node.has(3) and _are_static(node, 0, 3) and node.sizes(3) != (wanted := (node.sizes(0)[0], channels, kept_steps)):
         raise node.refusal("onnx.sizes", node.input_label(3), listed(node.sizes(3)), listed(wanted))
     joined = helper.make_node("Concat", ["past", "x"], ["steps"], axis=2)
-    padded = [_integers("pads", 0, 0, held, 0, 0, 0), helper.make_node("Pad", ["x", "pads"], ["steps"])]
+    padded = [_integers("pads", 0, 0, kept_steps, 0, 0, 0), helper.make_node("Pad", ["x", "pads"], ["steps"])]
     result = "y" if activation == "none" else "sums"
     nodes = [
         *([joined] if node.has(3) else padded),
         helper.make_node("Conv", ["steps", "w", "b"] if node.has(2) else ["steps", "w"], [result], group=channels, dilations=[dilation]),
         helper.make_node("Shape", ["steps"], ["end"], start=2),
-        _integers("held", held),
+        _integers("held", kept_steps),
         _integers("axis", 2),
         helper.make_node("Sub", ["end", "held"], ["start"]),
         helper.make_node("Slice", ["steps", "start", "end", "axis"], ["present"]),

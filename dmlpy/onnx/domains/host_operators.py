@@ -144,10 +144,10 @@ def compute_node(proto: NodeProto, domain: str, opset: int, arrays: Mapping[str,
     return {name: array for name, array in zip(proto.output, results, strict=False) if name and array is not None}
 
 
-def _given(name: str, held: Any) -> Value:
+def _given(name: str, value: Any) -> Value:
     """An input that is known: a tensor, or a map, which is a dict."""
-    kind = "map" if isinstance(held, dict) else "tensor"
-    return Value.known(name, held) if kind == "tensor" else Value(name, None, None, held, kind=kind)
+    kind = "map" if isinstance(value, dict) else "tensor"
+    return Value.known(name, value) if kind == "tensor" else Value(name, None, None, value, kind=kind)
 
 
 def _refuse_read(value: Value) -> Expression:

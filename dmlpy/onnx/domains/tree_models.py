@@ -198,11 +198,11 @@ def _leaf_weights(node: Node, targets: int, kind: str, ids: _Ids, numbers: Array
     leaves = ids.find(tree_ids, node_ids)
     if (leaves < 0).any():
         raise node.refusal("onnx.invalid", f"{kind}_nodeids", "a number that no node of the tree has", "the number of a leaf")
-    held = is_leaf[leaves]
-    at = numbers[leaves[held]], places[held]
+    of_leaves = is_leaf[leaves]
+    at = numbers[leaves[of_leaves]], places[of_leaves]
     shape = int(is_leaf.sum()), targets
     weights, present = np.zeros(shape), np.zeros(shape, bool)
-    np.add.at(weights, at, given[held])
+    np.add.at(weights, at, given[of_leaves])
     present[at] = True
     return weights, present
 

@@ -103,10 +103,10 @@ class _Export:
         outputs = [helper.make_tensor_value_info(name, element_of(bound[name].data_type), bound[name].sizes) for name in named]
         self._name_outputs(named)
         nodes = self.writer.prune([*named])
-        held = [numpy_helper.from_array(array, name) for name, array in self.writer.constants.items()]
-        made = helper.make_graph(nodes, self.ir.graph.name or "graph", inputs, outputs, held)
+        initializers = [numpy_helper.from_array(array, name) for name, array in self.writer.constants.items()]
+        graph = helper.make_graph(nodes, self.ir.graph.name or "graph", inputs, outputs, initializers)
         opsets = [helper.make_opsetid("", OPSET)]
-        model: ModelProto = helper.make_model(made, opset_imports=opsets, ir_version=helper.find_min_ir_version_for(opsets))
+        model: ModelProto = helper.make_model(graph, opset_imports=opsets, ir_version=helper.find_min_ir_version_for(opsets))
         model.producer_name = "dmlpy"
         return model
 
@@ -141,10 +141,10 @@ class _Export:
 
     def _name_outputs(self, named: Mapping[str, Value]) -> None:
         """Names the outputs; inputs, constants, and values that are several outputs are copied by Identity."""
-        made = {output for node in self.writer.nodes for output in node.output}
+        node_outputs = {output for node in self.writer.nodes for output in node.output}
         renamed: dict[str, str] = {}
         for name, value in named.items():
-            if value.name in made and value.name not in renamed:
+            if value.name in node_outputs and value.name not in renamed:
                 renamed[value.name] = name
         for node in self.writer.nodes:
             for names in (node.input, node.output):

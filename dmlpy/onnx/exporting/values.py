@@ -234,8 +234,8 @@ class Writer:
         for source, formal in zip(inputs, formals, strict=False):
             names.append("" if source is None else source.cast(chosen[formal][1]).name if formal in chosen else source.name)
         outputs = [self.unique(op_type) for _ in range(count)]
-        held = {name: value for name, value in attributes.items() if value is not None}
-        self.nodes.append(helper.make_node(op_type, names, outputs, name=outputs[0], **held))
+        present = {name: value for name, value in attributes.items() if value is not None}
+        self.nodes.append(helper.make_node(op_type, names, outputs, name=outputs[0], **present))
         values = []
         for at, output in enumerate(outputs):
             formal = results[min(at, len(results) - 1)]

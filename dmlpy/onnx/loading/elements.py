@@ -49,7 +49,7 @@ def data_type_of(element: int) -> DataType | None:
 
 def element_of(data_type: DataType) -> int:
     """ONNX's type of DirectML's elements; UINT8 is never a boolean."""
-    return next(element for element, own in _DATA_TYPES.items() if own is data_type and element != TensorProto.BOOL)
+    return next(element for element, represented in _DATA_TYPES.items() if represented is data_type and element != TensorProto.BOOL)
 
 
 @cache

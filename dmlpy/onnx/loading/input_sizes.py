@@ -40,8 +40,8 @@ def inputs_of(loaded: LoadedModel, sizes: Mapping[str, int | Sequence[int]], con
 def default_inputs(loaded: LoadedModel) -> dict[str, Value]:
     """The inputs that have an initializer, which a caller may leave out."""
     graph = loaded.proto.graph
-    held = {tensor.name for tensor in graph.initializer} | {tensor.values.name for tensor in graph.sparse_initializer}
-    return {item.name: value_from_proto(item.name, item.type) for item in graph.input if item.name in held}
+    initialized = {tensor.name for tensor in graph.initializer} | {tensor.values.name for tensor in graph.sparse_initializer}
+    return {item.name: value_from_proto(item.name, item.type) for item in graph.input if item.name in initialized}
 
 
 def _apply_sizes(

@@ -149,17 +149,17 @@ class Budget:
 
     # Dispensable: beyond the limit the model's runs do the work
 
-    def reserve(self, elements: float, held: float) -> bool:
+    def reserve(self, elements: float, size: float) -> bool:
         """Whether elements may be computed and stored; if so, counts them.
 
         Args:
             elements: their number, weighted by cost.
-            held: the bytes of the results. One result may take half of the limit.
+            size: the bytes of the results. One result may take half of the limit.
         """
-        if elements > self.elements - self._computed or held > min(self.bytes // 2, self.bytes - self._held):
+        if elements > self.elements - self._computed or size > min(self.bytes // 2, self.bytes - self._held):
             return False
         self._computed += math.floor(elements)  # which may be symbolic, and then remains so
-        self._held += math.floor(held)
+        self._held += math.floor(size)
         return True
 
     def reserve_bytes(self, count: int) -> bool:

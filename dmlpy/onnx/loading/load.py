@@ -78,8 +78,8 @@ class LoadedModel:
             if tensor.data_location != TensorProto.EXTERNAL and tensor.data_type != TensorProto.STRING  # whose elements lie elsewhere
         }
         self._file = weights.file
-        held = {identity: data for identity, (_, data, _) in self._weights.items()}
-        self.proto = _inline_functions(proto, name, folder, limits, nodes, held)
+        stored = {identity: data for identity, (_, data, _) in self._weights.items()}
+        self.proto = _inline_functions(proto, name, folder, limits, nodes, stored)
         self.name = name
         self.limits = limits
         self.size = measure_model(proto, nodes, folder)
@@ -129,8 +129,8 @@ class LoadedModel:
     @cached_property
     def declared(self) -> dict[str, Value]:
         """The values of nodes that the file declares, by name."""
-        made = {name for node in self.proto.graph.node for name in node.output}
-        return {name: value_from_proto(name, proto) for name, proto in self.types.items() if name in made}
+        node_outputs = {name for node in self.proto.graph.node for name in node.output}
+        return {name: value_from_proto(name, proto) for name, proto in self.types.items() if name in node_outputs}
 
     def array(self, tensor: TensorProto | SparseTensorProto) -> Array:
         """The elements of a tensor of the model, read from its file of external data if it has one; a sparse one is made dense.
@@ -168,8 +168,8 @@ class LoadedModel:
         """The elements of an initializer that only products read: a `StoredWeight` where they can be read again, else those of `array`."""
         key = id(tensor)
         with self._lock, suppress(MemoryError):  # which `array` reports
-            if key not in self._stored and key not in self._arrays and (made := self._stored_weight(tensor)) is not None:
-                self._stored[key] = tensor, made
+            if key not in self._stored and key not in self._arrays and (stored := self._stored_weight(tensor)) is not None:
+                self._stored[key] = tensor, stored
         return self._stored[key][1] if key in self._stored else self.array(tensor)
 
     def _stored_weight(self, tensor: TensorProto) -> StoredWeight | None:
@@ -186,14 +186,14 @@ class LoadedModel:
                     return None  # `array` reports what it is, if it is an error
                 data = file.read(tensor.name, place.offset, size)
                 self._files[place.path] = file
-                self._stored_outside[key] = self._made(tensor, data, file, place.offset)
+                self._stored_outside[key] = self._as_stored(tensor, data, file, place.offset)
             return self._stored_outside[key]
         if self._file is None or id(tensor) not in self._weights:
             return None
         _, data, offset = self._weights.pop(id(tensor))
-        return self._made(tensor, data, self._file, offset)
+        return self._as_stored(tensor, data, self._file, offset)
 
-    def _made(self, tensor: TensorProto, data: Array, file: WeightFile, offset: int) -> StoredWeight:
+    def _as_stored(self, tensor: TensorProto, data: Array, file: WeightFile, offset: int) -> StoredWeight:
         read, roots = partial(file.read, tensor.name, offset, data.nbytes), self._roots
         dtype, hold = np.dtype(dtype_of(tensor.data_type)), lambda array: roots.add(id(_root(array)))
         return StoredWeight(tensor.name, tuple(tensor.dims), dtype, read, data, hold)

@@ -35,25 +35,25 @@ def prepared_for_inlining(model: ModelProto) -> tuple[ModelProto, list[Problem]]
     is_alike = all(opsets.get(domain) == version for domain, version in imports)
     if is_alike and not any(shadowed) and not any(item.attribute_proto for item in model.functions):
         return model, []
-    made = ModelProto()
-    made.CopyFrom(model)
+    copy = ModelProto()
+    copy.CopyFrom(model)
     if any(shadowed):
-        del made.functions[:]
-        made.functions.extend(function for function, is_hidden in zip(model.functions, shadowed, strict=True) if not is_hidden)
+        del copy.functions[:]
+        copy.functions.extend(function for function, is_hidden in zip(model.functions, shadowed, strict=True) if not is_hidden)
     problems = []
-    for function in made.functions:
+    for function in copy.functions:
         imported = {domain_of(item.domain): item.version for item in function.opset_import}
         problems += _differing_operators(function, imported, opsets)
         for item in function.opset_import:
             item.version = opsets.setdefault(domain_of(item.domain), item.version)
-    missing = opsets.keys() - {domain_of(item.domain) for item in made.opset_import}
+    missing = opsets.keys() - {domain_of(item.domain) for item in copy.opset_import}
     for domain in sorted(missing):
-        made.opset_import.add(domain=domain, version=opsets[domain])
-    calls = _Calls(made.functions)
-    for nodes in (made.graph.node, *(function.node for function in made.functions)):
+        copy.opset_import.add(domain=domain, version=opsets[domain])
+    calls = _Calls(copy.functions)
+    for nodes in (copy.graph.node, *(function.node for function in copy.functions)):
         calls.complete(nodes)
-    made.functions.extend(calls.copies)
-    return made, problems
+    copy.functions.extend(calls.copies)
+    return copy, problems
 
 
 def _is_operator(function: FunctionProto, opsets: Mapping[str, int]) -> bool:

@@ -175,9 +175,12 @@ def _function_problems(functions: Mapping[FunctionKey, FunctionProto], model: Mo
     total = len(called) + sum(nodes for nodes, _ in called)
     if total > most:
         yield limit_problem("nodes", "graph", Count(f"{total} nodes, those of functions included"), most, "nodes")
-    held, allowed = sum(taken for _, taken in called), most_bytes(limits, ModelSize(0, sum(item.ByteSize() for item in model.functions)))
-    if held > allowed:
-        yield limit_problem("bytes", "functions", f"{held} bytes in all places where they are called", allowed, "bytes of functions")
+    total_bytes, allowed = (
+        sum(taken for _, taken in called),
+        most_bytes(limits, ModelSize(0, sum(item.ByteSize() for item in model.functions))),
+    )
+    if total_bytes > allowed:
+        yield limit_problem("bytes", "functions", f"{total_bytes} bytes in all places where they are called", allowed, "bytes of functions")
 
 
 def called_functions(nodes: Iterable[NodeProto], depth: int) -> Iterator[FunctionKey]:
@@ -253,17 +256,17 @@ class _Graphs:
         yield from self._value_problems(graph, place)
         known.update((name, None) for name in (*inputs, *constants) if isinstance(name, str))
         later = {name for node in graph.node for name in node.output}
-        made = {*inputs, *constants}
+        defined = {*inputs, *constants}
         for index, node in enumerate(graph.node):
             label = f"{place}{node.name or f'{node.op_type}_{index}'}" if isinstance(node.name, str) else f"{place}node {index}"
             yield from self._node_problems(node, label, known, later, depth)
             for name in node.output:
                 if not _is_name(name, empty=True):
                     yield Problem("onnx.name", f"{label}.output", brief(name), "a name")
-                elif name and name in made:
+                elif name and name in defined:
                     yield Problem("onnx.name", f"{label}.output", repr(name), "a name that nothing else in the graph has")
                 elif name:
-                    made.add(name)
+                    defined.add(name)
                     known[name] = None
         for item in graph.output:
             if isinstance(item.name, str) and item.name not in known:

@@ -70,11 +70,11 @@ def memory_problem(model: ModelProto, folder: Path | None, limits: Limits, size:
         return limit_problem("bytes", "sparse_initializer", f"{dense} bytes with their zeros", allowed, "bytes of sparse tensors")
     places = {tensors.locate(item, folder) for item in _tensors(model.graph) if item.data_location == TensorProto.EXTERNAL}
     wanted = sum(place.size for place in places)
-    held = sum(map(tensors.stored_bytes, {place.path for place in places}))
-    if wanted <= held + allowed:
+    stored = sum(map(tensors.stored_bytes, {place.path for place in places}))
+    if wanted <= stored + allowed:
         return None
-    found = f"{wanted} bytes of external data, of which the files hold {held}"
-    return limit_problem("bytes", "initializer", found, held + allowed, "bytes of external data")
+    found = f"{wanted} bytes of external data, of which the files hold {stored}"
+    return limit_problem("bytes", "initializer", found, stored + allowed, "bytes of external data")
 
 
 def _graphs(graph: GraphProto) -> Iterator[GraphProto]:

@@ -25,9 +25,9 @@ def with_sorted_nodes(model: ModelProto, *, in_place: bool) -> ModelProto | None
         in_place: whether it may be changed; otherwise the result is a copy.
     """
     if not in_place:
-        made = ModelProto()
-        made.CopyFrom(model)
-        model = made
+        copy = ModelProto()
+        copy.CopyFrom(model)
+        model = copy
     try:
         return model if _sort(model.graph, 0) else None
     except (RecursionError, TypeError):  # bodies that are too deep, names that are no text: other problems are reported

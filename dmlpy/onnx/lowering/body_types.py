@@ -83,9 +83,9 @@ def _body_problems(
         found += [problem.under(proto.name or proto.op_type) for problem in inner_problems]
         for label, value in zip(proto.output, inner.outputs, strict=True):
             stated = declared.get(label, Value(label, None, None))
-            made = stated if value is None or type_text(value) is None else value
-            found.append(type_problem(label, stated, made, "the nodes make"))
-            scope[label] = made
+            inferred = stated if value is None or type_text(value) is None else value
+            found.append(type_problem(label, stated, inferred, "the nodes make"))
+            scope[label] = inferred
     if not any(found):
         for item, value in zip(body.output, _kept_types(node, given), strict=False):
             if value is not None and item.name in scope:

@@ -114,8 +114,8 @@ def fold_node(
         proto, given = cast, given[:1]
     if any(value.array is None for value in given) or not _may_fold(node):
         return None
-    elements, held = cost_of(node)
-    if not budget.reserve(elements, held):
+    elements, result_bytes = cost_of(node)
+    if not budget.reserve(elements, result_bytes):
         return None
     is_quick = host_evaluation.is_quick(node.op_type, node.opset)
     try:

@@ -46,10 +46,10 @@ def type_problem(label: str, declared: Value, value: Value, maker: str) -> Probl
         value: what it is.
         maker: what makes it, with a verb.
     """
-    made, wanted = type_text(value), type_text(declared)
-    if made is None or wanted is None or made == wanted:
+    inferred, wanted = type_text(value), type_text(declared)
+    if inferred is None or wanted is None or inferred == wanted:
         return None
-    return Problem("onnx.declared", f"declared type of {brief(label)}", wanted, f"{made}, which {maker}")
+    return Problem("onnx.declared", f"declared type of {brief(label)}", wanted, f"{inferred}, which {maker}")
 
 
 def type_text(value: Value) -> str | None:
@@ -81,16 +81,16 @@ def declared_size_problems(declared: Mapping[str, Value], values: Mapping[str, V
         values: the values of the lowered model, by name.
     """
     for name, value in declared.items():
-        made = values.get(name)
-        if made is None or value.sizes is None or made.sizes is None or can_be_equal(value.sizes, made.sizes):
+        inferred = values.get(name)
+        if inferred is None or value.sizes is None or inferred.sizes is None or can_be_equal(value.sizes, inferred.sizes):
             continue
-        expected = f"{listed_sizes(made.sizes)}, which the nodes make"
+        expected = f"{listed_sizes(inferred.sizes)}, which the nodes make"
         yield Problem("onnx.declared", f"declared size of {brief(name)}", listed_sizes(value.sizes), expected)
 
 
 def tell_contradicted(contradicted: Sequence[Problem]) -> str:
     """A sentence about wrong sizes, which names the first few."""
-    told = [f"{problem.sentence()}, expected {problem.expected}" for problem in contradicted[:_MOST_TOLD]]
-    if more := len(contradicted) - len(told):
-        told.append(f"{more} more")
-    return f"the file is wrong, and the model runs: {'; '.join(told)}"
+    sentences = [f"{problem.sentence()}, expected {problem.expected}" for problem in contradicted[:_MOST_TOLD]]
+    if more := len(contradicted) - len(sentences):
+        sentences.append(f"{more} more")
+    return f"the file is wrong, and the model runs: {'; '.join(sentences)}"

@@ -69,10 +69,10 @@ def _default_attributes(function: FunctionProto, node: Node) -> Iterator[Attribu
     yield from function.attribute_proto
     for name, attribute in node.schema.attributes.items() if node.schema is not None else ():
         if attribute.default_value.type:
-            made = AttributeProto()
-            made.CopyFrom(attribute.default_value)
-            made.name = name
-            yield made
+            copy = AttributeProto()
+            copy.CopyFrom(attribute.default_value)
+            copy.name = name
+            yield copy
 
 
 def _resolve_attributes(proto: NodeProto, given: Mapping[str, AttributeProto], absent: Collection[str]) -> NodeProto:

@@ -64,9 +64,9 @@ class LoweredModel:
     def with_inputs(self, inputs: Mapping[str, Sequence[int | None]]) -> Self:
         """The model with the sizes of its inputs in one run; None leaves a size dynamic."""
         fixed = {name: replace(value, sizes=tuple(inputs[name])) if name in inputs else value for name, value in self.inputs.items()}
-        made = type(self).__new__(type(self))
-        LoweredModel.__init__(made, self.loaded, {**self.given, **fixed})
-        return made
+        model = type(self).__new__(type(self))
+        LoweredModel.__init__(model, self.loaded, {**self.given, **fixed})
+        return model
 
     @cached_property
     def graphs(self) -> list[Graph]:

@@ -133,32 +133,32 @@ class Lowering:
             inputs: its inputs by name, with the known sizes, or with elements.
             level: the highest feature level that may be used.
         """
-        made = cls._lower_model(model, inputs, level, {})
-        while uncopied := made.new_uncopied():
-            made = cls._lower_model(model, inputs, level, uncopied)
-        return made
+        lowering = cls._lower_model(model, inputs, level, {})
+        while uncopied := lowering.new_uncopied():
+            lowering = cls._lower_model(model, inputs, level, uncopied)
+        return lowering
 
     @classmethod
     def _lower_model(
         cls, model: LoadedModel, inputs: Mapping[str, Value], level: FeatureLevel, uncopied: Mapping[str, Sequence[Problem]]
     ) -> Self:
-        made = cls(model, level, inputs=dict(inputs), uncopied=uncopied)
-        made._declared, made._is_whole = model.declared, not are_symbolic()
+        lowering = cls(model, level, inputs=dict(inputs), uncopied=uncopied)
+        lowering._declared, lowering._is_whole = model.declared, not are_symbolic()
         scope = dict(inputs)
         for name in inputs:
-            made.unique_name(name)
-        made.load_initializers(model.proto.graph, scope, "")
+            lowering.unique_name(name)
+        lowering.load_initializers(model.proto.graph, scope, "")
         joins = cls.joins_chains and model.joins_chains and level >= FeatureLevel.FL_6_2
         nodes: Iterable[NodeProto] = model.proto.graph.node
         if joins and any(node.op_type in ("QuantizeLinear", "MatMulInteger") for node in nodes):  # the ends of all chains
             from dmlpy.onnx.lowering.quantized_chains import join_chains
 
             nodes = join_chains(model)
-        made.lower_nodes(nodes, scope, "", model.opsets)
+        lowering.lower_nodes(nodes, scope, "", model.opsets)
         if not are_symbolic():
-            made.contradicted = tuple(declared_size_problems(model.declared, scope))
-        made.outputs = {item.name: made.assemble_sequence(scope[item.name]) for item in model.proto.graph.output}
-        return made
+            lowering.contradicted = tuple(declared_size_problems(model.declared, scope))
+        lowering.outputs = {item.name: lowering.assemble_sequence(scope[item.name]) for item in model.proto.graph.output}
+        return lowering
 
     def new_uncopied(self) -> Mapping[str, Sequence[Problem]]:
         """`uncopied` with further values, for another lowering; empty if there are none."""
@@ -221,9 +221,9 @@ class Lowering:
 
     def _fold_again(self, proto: NodeProto, opsets: Mapping[str, int], arrays: Mapping[str, Array]) -> dict[str, Array] | None:
         """The outputs of a node that is folded with these inputs, else None."""
-        made = Lowering(self.model, self.level)
+        lowering = Lowering(self.model, self.level)
         scope: Scope = {name: Value.known(name, array) for name, array in arrays.items()}
-        made.lower_nodes([proto], scope, "", opsets)
+        lowering.lower_nodes([proto], scope, "", opsets)
         folded = {name: array for name in proto.output if name and (array := scope[name].array) is not None}
         return folded if len(folded) == sum(map(bool, proto.output)) else None
 
@@ -314,7 +314,7 @@ class Lowering:
         """The inputs that a definition's node needs to know, as inputs of the node that the definition replaces."""
         if all(problem.code != "onnx.constant_input" for problem in record.problems):
             return []
-        makers = {value.name: made for made in self.records[self._first_records[node.name] :] for value in made.outputs}
+        makers = {value.name: maker for maker in self.records[self._first_records[node.name] :] for value in maker.outputs}
         waiting, seen = [*record.inputs], set()
         while waiting:
             name = waiting.pop()
@@ -477,9 +477,11 @@ class Lowering:
         problems: Sequence[Problem] = (),
         stage: int | None = None,
     ) -> None:
-        made = tuple(value for value in values if value is not None)
+        written = tuple(value for value in values if value is not None)
         read = tuple(value.name for value in node.inputs if value is not None)
-        self.records.append(NodeRecord(node.name, node.op_type, node.domain, where, operators, descs, tuple(problems), read, made, stage))
+        self.records.append(
+            NodeRecord(node.name, node.op_type, node.domain, where, operators, descs, tuple(problems), read, written, stage)
+        )
 
 
 class SingleNodeLowering(Lowering):

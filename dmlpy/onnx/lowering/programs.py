@@ -110,9 +110,9 @@ def _host_part(stage: HostStage, needed: set[str]) -> HostPart | None:
             wanted |= set(node.reads)
     if not kept:
         return None
-    made = {name for node in kept for name in node.results}
-    read: dict[str, Value] = {name: value for node in kept for name, value in node.reads.items() if name not in made}
+    results = {name for node in kept for name in node.results}
+    read: dict[str, Value] = {name: value for node in kept for name, value in node.reads.items() if name not in results}
     owned = {name: held_elements(value.array) for name, value in read.items() if value.array is not None}
     reads = {name: value for name, value in read.items() if value.array is None}
-    writes = {name: value for name, value in stage.results.items() if name in needed and name in made}
+    writes = {name: value for name, value in stage.results.items() if name in needed and name in results}
     return HostPart(tuple(reversed(kept)), reads, owned, writes)

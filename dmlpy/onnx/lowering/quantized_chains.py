@@ -135,10 +135,10 @@ class _Chains:
             "Add": self._sum,
             "Concat": self._parts,
         }.get(core.op_type)
-        made = None if join is None or core.domain else join(core, result)
-        if made is not None:
-            made.name = core.name
-            self._replace(last, made, [core, *passed])
+        joined = None if join is None or core.domain else join(core, result)
+        if joined is not None:
+            joined.name = core.name
+            self._replace(last, joined, [core, *passed])
 
     def _move(self, core: NodeProto, result: _Quantized) -> NodeProto | None:
         """The node on integers instead of numbers, if quantizing the numbers returns the integers."""
@@ -147,9 +147,9 @@ class _Chains:
             return None
         if x.scale.reshape(-1)[0] != result.scale.reshape(-1)[0] or x.zero_point.reshape(-1)[0] != result.zero_point.reshape(-1)[0]:
             return None
-        made = helper.make_node(core.op_type, [x.names[0], *core.input[1:]], [])
-        made.attribute.extend(core.attribute)
-        return made
+        moved = helper.make_node(core.op_type, [x.names[0], *core.input[1:]], [])
+        moved.attribute.extend(core.attribute)
+        return moved
 
     def _maximum(self, core: NodeProto, result: _Quantized) -> NodeProto | None:
         """The pooling of integers, which have the order of the numbers if the scale is positive."""
@@ -172,9 +172,9 @@ class _Chains:
             return None
         if bias and not self._is_product(core.input[2], x, weights):
             return None
-        made = helper.make_node("QLinearConv", [*x.names, *weights.names, *result.names[1:], *bias], [])
-        made.attribute.extend(core.attribute)
-        return made
+        convolution = helper.make_node("QLinearConv", [*x.names, *weights.names, *result.names[1:], *bias], [])
+        convolution.attribute.extend(core.attribute)
+        return convolution
 
     def _product(self, core: NodeProto, result: _Quantized) -> NodeProto | None:
         """QLinearMatMul."""
@@ -212,9 +212,9 @@ class _Chains:
         if any(part is None or part.scale.size != 1 for part in parts):
             return None
         inputs = [*result.names[1:], *(name for part in parts if part is not None for name in part.names)]
-        made = helper.make_node("QLinearConcat", inputs, [], domain=MICROSOFT)
-        made.attribute.extend(core.attribute)
-        return made
+        concat = helper.make_node("QLinearConcat", inputs, [], domain=MICROSOFT)
+        concat.attribute.extend(core.attribute)
+        return concat
 
     def _is_implied(self, node: NodeProto, result: _Quantized) -> bool:
         """Whether Relu or Clip changes no quantized result: its bounds, quantized, are the ends of the type or beyond."""
@@ -293,9 +293,9 @@ class _Chains:
         if not zeros[0] or zeros[0] != quantized.output[2]:
             return
         last, bias = self._added(scaled, self._sizes_of(first.input[1]))
-        made = helper.make_node("MatMulIntegerToFloat", [*first.input[:2], of_left, of_right, *zeros, *bias], [], domain=MICROSOFT)
-        made.name = first.name
-        self._replace(last, made, [first, cast, *([scaled] if bias else [])])
+        joined = helper.make_node("MatMulIntegerToFloat", [*first.input[:2], of_left, of_right, *zeros, *bias], [], domain=MICROSOFT)
+        joined.name = first.name
+        self._replace(last, joined, [first, cast, *([scaled] if bias else [])])
         if self._reads[other] == 1:
             self._left_out.add(id(scales))
 
@@ -311,10 +311,10 @@ class _Chains:
 
     # The graph
 
-    def _replace(self, last: NodeProto, made: NodeProto, others: Iterable[NodeProto]) -> None:
+    def _replace(self, last: NodeProto, replacement: NodeProto, others: Iterable[NodeProto]) -> None:
         """Puts a node in the place of the last one of a chain."""
-        made.output.extend(last.output)
-        self._joined[id(last)] = made
+        replacement.output.extend(last.output)
+        self._joined[id(last)] = replacement
         self._left_out.update(id(node) for node in others)
 
     def _only(self, name: str) -> NodeProto | None:

@@ -89,14 +89,14 @@ def with_sizes(node: Node, found: Values, scope: Scope, given: Sequence[str], op
     sized = with_symbolic_sizes(reading, found, ())
     arrays: list[Any] = [value.array for value in reading.inputs if value is not None]
     places = {place for array in arrays if isinstance(array, SizedArray) for place in array.places}
-    made: Values = []
+    symbolic: Values = []
     for value in sized:
         if value is None or value.array is None:
-            made.append(value)
+            symbolic.append(value)
         else:
             array: Any = SizedArray(value.array, value.static_sizes, partial(_output, compute, value.name), places)
-            made.append(replace(value, array=array))
-    return made
+            symbolic.append(replace(value, array=array))
+    return symbolic
 
 
 def _output(compute: Callable[[Sequence[int]], Mapping[str, Array]], name: str, values: Sequence[int]) -> Array:
@@ -137,8 +137,8 @@ def _numbers(node: Node, found: Values, opsets: Mapping[str, int]) -> list[Any] 
         return None
     if listed is None:
         return None
-    made = [SizedArray.of(numbers, array.shape, array.dtype) for numbers, array in zip(listed, arrays, strict=True)]
-    return made if all(np.array_equal(example_array(symbolic), array) for symbolic, array in zip(made, arrays, strict=True)) else None
+    sized = [SizedArray.of(numbers, array.shape, array.dtype) for numbers, array in zip(listed, arrays, strict=True)]
+    return sized if all(np.array_equal(example_array(symbolic), array) for symbolic, array in zip(sized, arrays, strict=True)) else None
 
 
 def _elements(node: Node, arrays: Sequence[Array], opsets: Mapping[str, int]) -> list[list[Any]] | None:

@@ -66,8 +66,8 @@ class GraphStage:
         if value.array is None or self.wide:  # constants have the bytes of their type
             return self.read_plain(value)
         data, tensor = _owned_elements(value, value.array)
-        held = SizedBytes.of(data) if isinstance(data, SizedArray) else self.model.bytes_of(data)
-        return expressions.Expression(constant_ref(held, tensor))
+        data_bytes = SizedBytes.of(data) if isinstance(data, SizedArray) else self.model.bytes_of(data)
+        return expressions.Expression(constant_ref(data_bytes, tensor))
 
     def _input(self, value: Value) -> Expression:
         if value.array is not None:
@@ -78,12 +78,12 @@ class GraphStage:
 
     def lengths(self) -> tuple[int, ...]:
         """How much it holds, for `cut`."""
-        return tuple(len(held) for held in (self.expressions, self.reads, self.owned, self.results))
+        return tuple(len(entries) for entries in (self.expressions, self.reads, self.owned, self.results))
 
     def truncate(self, lengths: Sequence[int]) -> None:
         """Removes everything that was added since it held that much."""
-        held: tuple[dict[str, Any], ...] = (self.expressions, self.reads, self.owned, self.results)
-        for one, length in zip(held, lengths, strict=True):
+        tables: tuple[dict[str, Any], ...] = (self.expressions, self.reads, self.owned, self.results)
+        for one, length in zip(tables, lengths, strict=True):
             _truncate(one, length)
 
     def graph(self, name: str, outputs: Iterable[str]) -> Graph:
@@ -163,9 +163,9 @@ def _owned_elements(value: Value, array: Array) -> tuple[Array, TensorDesc]:
     return sized, tensor_of(value)
 
 
-def _truncate(held: dict[str, Any], length: int) -> None:
-    while len(held) > length:
-        held.popitem()
+def _truncate(entries: dict[str, Any], length: int) -> None:
+    while len(entries) > length:
+        entries.popitem()
 
 
 def tensor_of(value: Value) -> TensorDesc:

@@ -46,10 +46,10 @@ def _infer_loop(node: Node) -> list[Value | None]:
     body: GraphProto = node.attribute("body")
     states = list(node.inputs[2:])
     rows = _declared_outputs(body)[1 + len(states) :]
-    made: list[Value | None] = [_forget_sizes(value) for value in states]
+    types: list[Value | None] = [_forget_sizes(value) for value in states]
     return [
         _rename_type(name, value)
-        for name, value in zip(node.proto.output, [*made, *(_stack_type(row, 0, None) for row in rows)], strict=False)
+        for name, value in zip(node.proto.output, [*types, *(_stack_type(row, 0, None) for row in rows)], strict=False)
     ]
 
 
@@ -63,8 +63,8 @@ def _infer_scan(node: Node) -> list[Value | None]:
     rows = _declared_outputs(body)[len(states) :]
     axes = node.attribute("scan_output_axes") or [0] * len(rows)
     steps = _scan_length(scanned[0], (node.attribute("scan_input_axes") or [0])[0])
-    made = [*states, *(_stack_type(row, axis, steps) for row, axis in zip(rows, axes, strict=True))]
-    return [_rename_type(name, value) for name, value in zip(node.proto.output, made, strict=False)]
+    types = [*states, *(_stack_type(row, axis, steps) for row, axis in zip(rows, axes, strict=True))]
+    return [_rename_type(name, value) for name, value in zip(node.proto.output, types, strict=False)]
 
 
 def _scan_length(scanned: Value | None, axis: int) -> int | str | None:

@@ -52,35 +52,35 @@ def rename_captured(proto: NodeProto, names: Mapping[str, str], unique: Callable
 def _rename(body: GraphProto, around: Mapping[str, str], unique: Callable[[str], str], folder: Path | None) -> None:
     names = dict(around)
 
-    def made(name: str) -> str:
+    def rename(name: str) -> str:
         names[name] = unique(name)
         return names[name]
 
     del body.value_info[:]
     for item in body.input:
-        item.name = made(item.name)
+        item.name = rename(item.name)
     for tensor in body.initializer:
         if tensor.data_location == TensorProto.EXTERNAL:
             tensor.CopyFrom(numpy_helper.from_array(array_of(tensor, folder), tensor.name))
-        tensor.name = names[tensor.name] if tensor.name in names and tensor.name not in around else made(tensor.name)
+        tensor.name = names[tensor.name] if tensor.name in names and tensor.name not in around else rename(tensor.name)
     for sparse in body.sparse_initializer:
-        sparse.values.name = made(sparse.values.name)
+        sparse.values.name = rename(sparse.values.name)
     for proto in body.node:
         proto.input[:] = [names.get(name, name) for name in proto.input]
         for inner in subgraphs_of(proto):
             _rename(inner, names, unique, folder)
-        proto.output[:] = [made(name) if name else "" for name in proto.output]
+        proto.output[:] = [rename(name) if name else "" for name in proto.output]
     for item in body.output:
         item.name = names.get(item.name, item.name)
 
 
 def _free_names(graph: GraphProto) -> Iterator[str]:
     """The names that a body reads and does not define."""
-    made = {item.name for item in graph.input} | {tensor.name for tensor in graph.initializer}
-    made |= {sparse.values.name for sparse in graph.sparse_initializer}
+    defined = {item.name for item in graph.input} | {tensor.name for tensor in graph.initializer}
+    defined |= {sparse.values.name for sparse in graph.sparse_initializer}
     for proto in graph.node:
-        yield from (name for name in proto.input if name and name not in made)
+        yield from (name for name in proto.input if name and name not in defined)
         for body in subgraphs_of(proto):
-            yield from (name for name in _free_names(body) if name not in made)
-        made.update(proto.output)
-    yield from (item.name for item in graph.output if item.name not in made)
+            yield from (name for name in _free_names(body) if name not in defined)
+        defined.update(proto.output)
+    yield from (item.name for item in graph.output if item.name not in defined)

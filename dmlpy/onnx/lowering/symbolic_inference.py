@@ -113,10 +113,10 @@ def _combined(found: Sequence[Any] | None, known: Sequence[Any] | None) -> tuple
     if found is None or known is None or len(found) != len(known):
         return None
     sizes = []
-    for own, size in zip(found, known, strict=True):
-        if isinstance(own, int) and (_is_unknown(size) or own != _example([size])[0]):
+    for inferred, size in zip(found, known, strict=True):
+        if isinstance(inferred, int) and (_is_unknown(size) or inferred != _example([size])[0]):
             return None
-        sizes.append(size if isinstance(own, int) else own)
+        sizes.append(size if isinstance(inferred, int) else inferred)
     return tuple(sizes)
 
 
@@ -176,11 +176,11 @@ def _broadcast_sizes(given: Sequence[Sequence[int]]) -> tuple[int, ...] | None:
     rank = max(map(len, given))
     found: list[Any] = []
     for at in range(-rank, 0):
-        own = [sizes[at] for sizes in given if -at <= len(sizes)]
-        known = broadcast_sizes((1,), *((size,) for size in own if not _is_unknown(size)))
+        column = [sizes[at] for sizes in given if -at <= len(sizes)]
+        known = broadcast_sizes((1,), *((size,) for size in column if not _is_unknown(size)))
         if known is None:
             return None
-        found.append(_UNKNOWN if known[0] == 1 and any(map(_is_unknown, own)) else known[0])
+        found.append(_UNKNOWN if known[0] == 1 and any(map(_is_unknown, column)) else known[0])
     return tuple(found)
 
 

@@ -495,8 +495,8 @@ def _check_slice(node: Node) -> Iterator[Problem]:
     """Equal numbers of starts, ends, axes and steps, at most one for each axis, no axis twice, and no step of 0."""
     names = ("starts", "ends", "axes", "steps")
     if len(node.inputs) > 1:
-        held = {name: index for index, name in enumerate(names, 1) if node.has(index) and node.value(index).array is not None}
-        given = {name: node.integers(index) for name, index in held.items()}
+        constant = {name: index for index, name in enumerate(names, 1) if node.has(index) and node.value(index).array is not None}
+        given = {name: node.integers(index) for name, index in constant.items()}
     else:
         given = {name: node.attribute(name) for name in names[:3] if node.attribute(name) is not None}
     known = {name: tuple(numbers or ()) for name, numbers in given.items()}

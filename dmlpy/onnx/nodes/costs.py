@@ -174,20 +174,20 @@ def cost_of(node: Node) -> tuple[float, float]:
     """
     given = [value.array for value in node.inputs if value is not None and value.array is not None]
     read = sum(array.size for array in given)
-    made = sum(_output_bytes(node, value, given) for value in node.outputs if value is not None)
+    written = sum(_output_bytes(node, value, given) for value in node.outputs if value is not None)
     texts = [array for array in given if array.dtype.kind == "O"]
     if texts or node.op_type in _OF_TEXTS or any(value is not None and value.element == TensorProto.STRING for value in node.outputs):
         longest = sum(_longest(array) for array in texts) or _OF_TEXT
         if node.op_type == "StringSplit":
-            made = read * (longest + 1)  # a column for each part of the text that has most
-        held = (read + made) * (_OF_TEXT + _OF_CHARACTER * longest)
-        return held, held
-    held = sum(_output_bytes(node, value, given) * _itemsize(value, given) for value in node.outputs if value is not None)
+            written = read * (longest + 1)  # a column for each part of the text that has most
+        result_bytes = (read + written) * (_OF_TEXT + _OF_CHARACTER * longest)
+        return result_bytes, result_bytes
+    result_bytes = sum(_output_bytes(node, value, given) * _itemsize(value, given) for value in node.outputs if value is not None)
     if node.op_type in _LINEAR:
-        return read + made, held
+        return read + written, result_bytes
     if node.op_type in _PRODUCTS:
-        return made * max((size for array in given[:2] for size in array.shape[-2:]), default=1), held
-    return _PAIR * (read + made) ** 2 * prod(_magnitudes(node), start=1.0), held
+        return written * max((size for array in given[:2] for size in array.shape[-2:]), default=1), result_bytes
+    return _PAIR * (read + written) ** 2 * prod(_magnitudes(node), start=1.0), result_bytes
 
 
 def _output_bytes(node: Node, value: Value, given: Sequence[Array]) -> float:

@@ -54,7 +54,7 @@ def unpooling_problems(node: Node) -> Iterator[Problem]:
     if not are_known(node, 0) or node.rank(0) < 3 or (node.has(2) and node.value(2).array is None):
         return
     sizes = unpooled_sizes(node)
-    if len(sizes) != node.rank(0) or any(size < min(own, 1) for size, own in zip(sizes, node.sizes(0), strict=True)):
+    if len(sizes) != node.rank(0) or any(size < min(pooled, 1) for size, pooled in zip(sizes, node.sizes(0), strict=True)):
         expected = f"{node.rank(0)} sizes of 1 or more, as {listed(node.sizes(0))} has"
         yield Problem("onnx.invalid", "output_shape", listed(sizes), expected)
         return

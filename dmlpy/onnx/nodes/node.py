@@ -84,10 +84,10 @@ class Node:
 
     def changed(self, **members: Any) -> Node:
         """The node with other members, of the same operator and attributes, which are not read again."""
-        made, current = object.__new__(type(self)), self.__dict__
+        node, current = object.__new__(type(self)), self.__dict__
         # As `replace` does, in a fifth of its time.
-        made.__dict__.update({name: current[name] for name in _KEPT if name in current} | members)
-        return made
+        node.__dict__.update({name: current[name] for name in _KEPT if name in current} | members)
+        return node
 
     def without_empty(self, indices: Sequence[int]) -> Node:
         """The node without those of some inputs that have no elements."""
@@ -278,9 +278,9 @@ class Node:
     def integers(self, index: int, attribute: str | None = None, default: Any = None) -> tuple[int, ...] | None:
         """Integers that are an input in newer versions and an attribute in older ones; `default` if neither is given."""
         if self.has(index):
-            held = self.value(index).array
-            if isinstance(held, SizedArray) and held.numbers is not None:
-                return held.numbers
+            array = self.value(index).array
+            if isinstance(array, SizedArray) and array.numbers is not None:
+                return array.numbers
             return tuple(int(number) for number in np.ravel(self.array(index)))
         given = self.attribute(attribute) if attribute else None
         return default if given is None else tuple(int(number) for number in ([given] if isinstance(given, int) else given))

@@ -102,13 +102,13 @@ def find_causes(nodes: Sequence[NodeRecord], inputs: Mapping[str, Value], solved
                 waiting.setdefault(roots[node.name], []).append(node)
             else:
                 by_problem.setdefault((what, tuple(line for problem in problems for line in _lines(problem))), []).append(node)
-    causes = [Cause(what, tuple(held), lines, _followers(held, waiting)) for (what, lines), held in by_problem.items()]
-    if by_sizes := _unique([*unsized, *(node for key, held in waiting.items() if any(map(_is_size, key)) for node in held)]):
+    causes = [Cause(what, tuple(members), lines, _followers(members, waiting)) for (what, lines), members in by_problem.items()]
+    if by_sizes := _unique([*unsized, *(node for key, members in waiting.items() if any(map(_is_size, key)) for node in members)]):
         causes.append(_of_open_sizes(by_sizes, inputs))
-    for key, held in waiting.items():
-        if held and not any(map(_is_size, key)):
+    for key, members in waiting.items():
+        if members and not any(map(_is_size, key)):
             lines = tuple(f"they need the sizes that {name!r} decides" for name in map(_name, key))
-            causes.append(Cause("alone" if held[0].alone else held[0].where, tuple(held), lines))
+            causes.append(Cause("alone" if members[0].alone else members[0].where, tuple(members), lines))
     order = {node.name: index for index, node in enumerate(nodes)}
     return tuple(sorted(causes, key=lambda cause: (-cause.count, order[cause.nodes[0].name])))
 
@@ -122,10 +122,10 @@ def _of_open_sizes(nodes: Sequence[NodeRecord], inputs: Mapping[str, Value]) -> 
 def _followers(nodes: Sequence[NodeRecord], waiting: dict[Roots, list[NodeRecord]]) -> tuple[NodeRecord, ...]:
     """The nodes that wait for sizes which only these nodes decide. They leave those that wait."""
     names = {_of_node(node.name) for node in nodes}
-    following = [held for key, held in waiting.items() if names.issuperset(key)]
-    nodes = tuple(node for held in following for node in held)
-    for held in following:
-        held.clear()
+    following = [members for key, members in waiting.items() if names.issuperset(key)]
+    nodes = tuple(node for members in following for node in members)
+    for members in following:
+        members.clear()
     return nodes
 
 

@@ -32,9 +32,9 @@ def draw(
     picture.attr(label=escaped(model), labelloc="t", fontname="Helvetica")
     picture.attr("node", fontname="Helvetica", fontsize="11")
     picture.attr("edge", fontname="Helvetica", fontsize="9")
-    made: dict[str, str] = {}
+    sources: dict[str, str] = {}
     for index, (name, value) in enumerate(inputs.items()):
-        made[value.name] = f"input{index}"
+        sources[value.name] = f"input{index}"
         picture.node(f"input{index}", label([name, value.summary()]), shape="ellipse", style="filled", fillcolor="#e3f2fd")
     names = {node.name: f"node{index}" for index, node in enumerate(nodes)}
     records = {node.name: node for node in nodes}
@@ -46,16 +46,16 @@ def draw(
     for node in nodes:
         if node.stage is None:
             _node(picture, names[node.name], node)
-        made |= {value.name: names[node.name] for value in node.outputs}
+        sources |= {value.name: names[node.name] for value in node.outputs}
     sizes = {value.name: value.summary() for node in nodes for value in node.outputs}
     for node in nodes:
         for given in node.inputs:
-            if given in made:
-                picture.edge(made[given], names[node.name], label=escaped(sizes.get(given, "")))
+            if given in sources:
+                picture.edge(sources[given], names[node.name], label=escaped(sizes.get(given, "")))
     for index, (name, value) in enumerate(outputs.items()):
         picture.node(f"output{index}", label([name, value.summary()]), shape="ellipse", style="filled", fillcolor="#e8f5e9")
-        if value.name in made:
-            picture.edge(made[value.name], f"output{index}")
+        if value.name in sources:
+            picture.edge(sources[value.name], f"output{index}")
     return picture
 
 

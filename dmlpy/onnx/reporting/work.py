@@ -139,17 +139,17 @@ def _estimated_flops(node: NodeRecord, values: KnownValues) -> int | None:
 def find_borders(partitions: Sequence[Partition], nodes: Iterable[NodeRecord], values: KnownValues) -> tuple[Border, ...]:
     """The values copied between partitions, in order, without the model's inputs and outputs, which are always copied."""
     of_node = {name: index for index, partition in enumerate(partitions) for name in partition.nodes}
-    made: dict[str, NodeRecord] = {}
+    sources: dict[str, NodeRecord] = {}
     passed: dict[tuple[int, int, bool], dict[str, None]] = {}
     for node in nodes:
         for name in () if node.op_type in SIZE_OPERATORS else node.inputs:
-            source = made.get(name)
+            source = sources.get(name)
             if source is None or source.name not in of_node or node.name not in of_node:
                 continue
             sides = [record.where in ON_HOST for record in (source, node)]
             if sides[0] != sides[1]:
                 passed.setdefault((of_node[source.name], of_node[node.name], sides[1]), {})[name] = None
-        made |= {value.name: node for value in node.outputs}
+        sources |= {value.name: node for value in node.outputs}
     borders = []
     for (source_index, target, to_host), names in sorted(passed.items()):
         size = _sum([values.bytes_of(name) for name in names])

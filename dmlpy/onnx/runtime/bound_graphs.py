@@ -49,8 +49,8 @@ class BoundGraph:
             else:
                 outputs.pop(name, None)
                 changed[name] = array
-        made = self.launch(changed, stream)
-        return {name: made[name] if name in made else outputs[name].copy() for name in self._writes}
+        written = self.launch(changed, stream)
+        return {name: written[name] if name in written else outputs[name].copy() for name in self._writes}
 
     def launch(self, changed: Mapping[str, Any], stream: int) -> dict[str, Any]:
         """Runs the graph with what lies in the memory of the tensors that are copied.
@@ -63,13 +63,13 @@ class BoundGraph:
             The outputs that are neither fixed nor copied, by name.
         """
         outputs = self._own
-        made = {name: self._device.empty(self._prepared.outputs[name], stream) for name in self._writes if name not in outputs}
+        written = {name: self._device.empty(self._prepared.outputs[name], stream) for name in self._writes if name not in outputs}
         if self._dispatch is None:
-            self._dispatch = self._bind({**changed, **made})
-        elif changed or made:
-            self._dispatch.rebind(**changed, **made)
+            self._dispatch = self._bind({**changed, **written})
+        elif changed or written:
+            self._dispatch.rebind(**changed, **written)
         self._dispatch(stream)
-        return made
+        return written
 
     def launches(self) -> list[Launch] | None:
         """The launches of a run, in order, if all inputs and outputs are fixed or copied; None if it does more than launch."""

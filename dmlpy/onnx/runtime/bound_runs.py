@@ -236,12 +236,12 @@ class BoundRunCache:
         calls = GraphCalls()
         values = compute(given, calls)
         sources: dict[int, Source] = {id(held): name for name, held in given.items()}
-        known = sources.keys() | {id(held) for call in calls.made for held in call.writes.values()}
-        handed = [held for call in calls.made for held in call.reads.values()]
+        known = sources.keys() | {id(held) for call in calls.graphs for held in call.writes.values()}
+        handed = [held for call in calls.graphs for held in call.reads.values()]
         is_distinct = len(sources) == len(given)
         if calls.is_whole and is_distinct and all(id(held) in known for held in handed):
-            held_bytes = _held_bytes(calls.made, self._device)
+            held_bytes = _held_bytes(calls.graphs, self._device)
             if held_bytes <= self._cache.max_bytes * _MOST_OF_KEPT:
-                bound = BoundRuns(calls.made, sources, values, self._device, self._device.stream_identity(stream))
+                bound = BoundRuns(calls.graphs, sources, values, self._device, self._device.stream_identity(stream))
                 self._cache.put((BoundRuns, key), bound, held_bytes)
         return values

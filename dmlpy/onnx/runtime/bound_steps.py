@@ -48,18 +48,18 @@ class Step:
             else:
                 self.copied_in.append((elements, source))
         self.copied_out: list[tuple[Array, Source]] = []
-        self._made: list[tuple[str, Value, Source]] = []
+        self._allocated: list[tuple[str, Value, Source]] = []
         for name, value, source in writes:
             elements = bound.elements(name, value)
             if elements is None:
-                self._made.append((name, value, source))
+                self._allocated.append((name, value, source))
             else:
                 self.copied_out.append((elements, source))
 
     @property
     def is_in_place(self) -> bool:
         """Whether it has memory for all that it reads and writes."""
-        return not self._rebound and not self._made
+        return not self._rebound and not self._allocated
 
     def launch_in_place(self, stream: int) -> None:
         """Runs the graph with what lies in that memory."""
@@ -73,8 +73,8 @@ class Step:
         """Runs the graph; what it reads and writes is in `held`."""
         for elements, source in self.copied_in:
             elements[...] = held[source]
-        made = self._bound.launch({name: self._run.read(value, held[source]) for name, value, source in self._rebound}, stream)
+        written = self._bound.launch({name: self._run.read(value, held[source]) for name, value, source in self._rebound}, stream)
         for elements, source in self.copied_out:
             held[source] = elements.copy()
-        for name, value, source in self._made:
-            held[source] = DeviceTensor(made[name], value)
+        for name, value, source in self._allocated:
+            held[source] = DeviceTensor(written[name], value)

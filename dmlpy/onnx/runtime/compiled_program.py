@@ -167,10 +167,10 @@ class _HostRun:
             later: the ones that wait for them.
             part: the part that all of them belong to.
         """
-        made = [name for node in nodes for name in node.results]
-        reads = {name: value for node in nodes for name, value in node.reads.items() if name not in made}
+        results = [name for node in nodes for name in node.results]
+        reads = {name: value for node in nodes for name, value in node.reads.items() if name not in results}
         wanted = {*part.writes, *(name for group in later for node in group for name in node.reads)}
-        return SharedNodes(nodes, reads, [name for name in made if name in wanted], self._context)
+        return SharedNodes(nodes, reads, [name for name in results if name in wanted], self._context)
 
     def __call__(self, values: dict[str, Any], calls: GraphCalls | None = None) -> None:
         if calls is not None and self._own:
@@ -184,7 +184,7 @@ class _HostRun:
             began = time.perf_counter_ns()
             run(values)
             us = (time.perf_counter_ns() - began) / 1000.0
-            calls.on_host.append(HostCall(node.proto.name or node.proto.op_type, node.proto.op_type, us, len(calls.made)))
+            calls.on_host.append(HostCall(node.proto.name or node.proto.op_type, node.proto.op_type, us, len(calls.graphs)))
         for waiting in self._waiting:
             values.update(waiting(values, calls))
 

@@ -63,11 +63,11 @@ class DeferredLowering(Lowering):
     """Lowers nodes whose inputs are available, so all sizes are known. Loops are not unrolled; their bodies are compiled separately.
 
     Attributes:
-        asked: the names of input tensors whose elements a node needs at compile time.
+        needed: the names of input tensors whose elements a node needs at compile time.
         changing: the names of input tensors whose elements keep changing: nodes that would need them run on the host where it is quick.
     """
 
-    asked: set[str] = field(default_factory=set)
+    needed: set[str] = field(default_factory=set)
     changing: frozenset[str] = frozenset()
 
     def _lower_node(self, node: Node, scope: Scope, opsets: Mapping[str, int]) -> Values:
@@ -92,7 +92,7 @@ class DeferredLowering(Lowering):
                 if needed & self.changing and not node.domain and host_evaluation.is_quick(node.op_type, node.opset):
                     stays = True
                 else:
-                    self.asked |= needed
+                    self.needed |= needed
         return super().fall_back(node, problems, scope, opsets, deferred=deferred and not stays, stays=stays)
 
     def _inputs_of(self, name: str) -> set[str]:
@@ -151,9 +151,9 @@ class DeferredNodes:
         self._wanted = wanted
         self._run = run
         self._fixed = fixed
-        self._asked: set[str] = {*fixed}
+        self._needed: set[str] = {*fixed}
         self._required: set[str] = {*fixed}
-        """The asked ones that a node needs which is not quick on the host, or that do not change."""
+        """Those that a node needs which is not quick on the host, or that do not change."""
         self._templates = ProgramTemplates(level, self._lower, cache)
         self._lock = forks.lock()
         self._cache = cache
@@ -169,7 +169,7 @@ class DeferredNodes:
         given = {name: values[name] for name in self._reads}
         with self._lock:
             run = self._prepared(given, to_host)
-            if calls is not None and self._asked - self._fixed:
+            if calls is not None and self._needed - self._fixed:
                 calls.is_whole = False  # other elements may need another program
         return run.values(given, calls)
 
@@ -193,7 +193,7 @@ class DeferredNodes:
         return run
 
     def _changing(self, compiled: Mapping[str, set[bytes]]) -> set[str]:
-        """The asked tensors whose elements keep changing at the same sizes.
+        """The needed tensors whose elements keep changing at the same sizes.
 
         Args:
             compiled: the elements that the nodes were compiled for at these sizes.
@@ -203,13 +203,13 @@ class DeferredNodes:
     def _elements(
         self, given: Mapping[str, Any], to_host: Callable[[Any], Any], changing: Collection[str]
     ) -> tuple[tuple[str, bytes], ...]:
-        """The elements of the asked tensors but for those that keep changing."""
-        return tuple((name, to_host(given[name]).tobytes()) for name in sorted(self._asked.difference(changing)))
+        """The elements of the needed tensors but for those that keep changing."""
+        return tuple((name, to_host(given[name]).tobytes()) for name in sorted(self._needed.difference(changing)))
 
     def _compile(self, given: Mapping[str, Any], to_host: Callable[[Any], Any], compiled: Mapping[str, set[bytes]]) -> Runnable:
         values = {name: value_from_array(name, held, self._reads[name]) for name, held in given.items()}
         while True:
-            known = {name: Value.known(name, to_host(given[name])) for name in self._asked - self._changing(compiled)}
+            known = {name: Value.known(name, to_host(given[name])) for name in self._needed - self._changing(compiled)}
             program = self._templates.program({**values, **known})
             if program is not None:
                 return self._run(program)
@@ -218,16 +218,16 @@ class DeferredNodes:
         """The program for these inputs; None if it needs the elements of further ones."""
         uncopied: Mapping[str, Sequence[Problem]] = {}
         while True:
-            changing = frozenset(name for name in self._asked if inputs[name].array is None)
+            changing = frozenset(name for name in self._needed if inputs[name].array is None)
             lowering = DeferredLowering(self._model, self._level, inputs={**self._known, **inputs}, uncopied=uncopied, changing=changing)
             scope: Scope = dict(lowering.inputs)
             for name in lowering.inputs:
                 lowering.unique_name(name)
             self._take(lowering, scope)
-            if not lowering.asked <= self._asked - changing:
+            if not lowering.needed <= self._needed - changing:
                 if not are_symbolic():
-                    self._asked |= lowering.asked
-                    self._required |= lowering.asked & changing
+                    self._needed |= lowering.needed
+                    self._required |= lowering.needed & changing
                 return None
             if problems := lowering.problems:
                 raise CompileError(self._name, problems)

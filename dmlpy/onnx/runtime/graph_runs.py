@@ -95,13 +95,13 @@ class GraphCalls:
     """The graphs that one run of a model consists of.
 
     Attributes:
-        made: these graphs, in the order in which they ran.
+        graphs: these graphs, in the order in which they ran.
         is_whole: whether they are the whole run, also for all other inputs of these sizes.
         wait: waits for the work of graphs, before a node on the host is timed; None if those nodes are not timed.
         on_host: the nodes that were timed on the host, in order.
     """
 
-    made: list[GraphCall] = field(default_factory=list)
+    graphs: list[GraphCall] = field(default_factory=list)
     is_whole: bool = True
     wait: Callable[[], None] | None = None
     on_host: list[HostCall] = field(default_factory=list)
@@ -122,9 +122,9 @@ class PackedWeights:
         key += tuple((node.name, id(node.data)) for node in part.graph.nodes if isinstance(node, ConstantNode))
         known = self._packed.get(key)
         shared = None if known is None else known.shared_with(compiled)
-        made = self._prepared(part, compiled) if shared is None else shared
-        self._packed[key] = made  # replaces the other, which is freed sooner
-        return made, shared is None
+        prepared = self._prepared(part, compiled) if shared is None else shared
+        self._packed[key] = prepared  # replaces the other, which is freed sooner
+        return prepared, shared is None
 
     def _prepared(self, part: GraphPart, compiled: CompiledGraph) -> PreparedGraph:
         return _prepare(part, compiled, [name for name, array in part.owned.items() if self._model.holds(array)])
@@ -146,11 +146,11 @@ def _prepare(part: GraphPart, compiled: CompiledGraph, immutable: Collection[str
             stored[name].release()
         del owned[name]
 
-    made = compiled.prepare(owned, copy=True, immutable=immutable, on_packed=release)
+    prepared = compiled.prepare(owned, copy=True, immutable=immutable, on_packed=release)
     compiled.device.synchronize(compiled.device.current_stream())  # runs may use other streams
     for weight in stored.values():
         weight.release()
-    return made
+    return prepared
 
 
 class GraphRun:
@@ -209,7 +209,7 @@ class GraphRun:
             self._free.append((identity, bound))
         written = {name: DeviceTensor(outputs[name], value) for name, value in self.part.writes.items()}
         if calls is not None:
-            calls.made.append(GraphCall(self, is_late, {name: values[name] for name in self.part.reads}, written))
+            calls.graphs.append(GraphCall(self, is_late, {name: values[name] for name in self.part.reads}, written))
         values.update(written)
 
     def make_launches(self) -> None:

@@ -49,10 +49,10 @@ def _position(node: HostNode, given: Sequence[Any], index: int, count: int, last
     Raises:
         DeviceError: it lies outside.
     """
-    held = given[index] if index < len(given) else None
-    if held is not None and held.size != 1:
-        raise _failure(node, index, plural(held.size, "element"), "one integer")
-    place = last if held is None else held.item()
+    position = given[index] if index < len(given) else None
+    if position is not None and position.size != 1:
+        raise _failure(node, index, plural(position.size, "element"), "one integer")
+    place = last if position is None else position.item()
     if not -count <= place <= last:
         allowed = f"{-count} to {last}" if last >= 0 else "a sequence with tensors"
         raise _failure(node, index, str(place), f"{allowed}: the sequence has {plural(count, 'tensor')}")

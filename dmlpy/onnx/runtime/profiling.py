@@ -35,7 +35,7 @@ def profile_nodes(program: CompiledProgram, given: Mapping[str, Any], device: De
         program.values(given, calls)
         made.append(calls)
     last = made[-1]
-    nodes = [_of_graph(call, runs, stream) for call in last.made]
+    nodes = [_of_graph(call, runs, stream) for call in last.graphs]
     on_host = [_of_host([calls.on_host[at] for calls in made[1:]]) for at in range(len(last.on_host))]
     found: list[ProfiledNode] = []
     for place in range(len(nodes) + 1):

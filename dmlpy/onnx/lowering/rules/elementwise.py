@@ -219,10 +219,10 @@ def bit_cast(node: Node) -> Expression:
 
 def _before_widening(data: Expression) -> Expression:
     """What a value of FLOAT64 was cast from, as exporters of PyTorch do before IsInf: no number becomes infinite by that."""
-    made = data._ref.producer
-    if data.data_type is not DataType.FLOAT64 or not isinstance(made, OperatorProducer) or made.desc.short_name() != "CAST":
+    producer = data._ref.producer
+    if data.data_type is not DataType.FLOAT64 or not isinstance(producer, OperatorProducer) or producer.desc.short_name() != "CAST":
         return data
-    given = made.inputs["input_tensor"]
+    given = producer.inputs["input_tensor"]
     is_float = given.tensor.data_type in (DataType.FLOAT32, DataType.FLOAT16)
     is_whole = data.tensor.is_packed and data.tensor.element_count == given.tensor.element_count
     return x.Expression(given).reshape(*data.sizes) if is_float and is_whole else data

@@ -97,9 +97,9 @@ class WindowCache:
     @cached_property
     def _followed(self) -> Expression:
         """The rows of the past and the new states that `follow` gives, `[batch or 1, 1, rows, 1]`."""
-        rows, held = count_positions(self._most, 2), self.step.before - self._first
-        behind = x.clip(rows + (self.capacity - held), min=0, max=self._most - 1)
-        return x.if_(rows < held, rows, behind)
+        rows, past = count_positions(self._most, 2), self.step.before - self._first
+        behind = x.clip(rows + (self.capacity - past), min=0, max=self._most - 1)
+        return x.if_(rows < past, rows, behind)
 
     @cached_property
     def _kept(self) -> Expression:

@@ -236,12 +236,12 @@ def matmul_table(node: Node) -> Expression:
     block = min(node.count("block_size"), count)  # so that repeated scales are no more than twice the weights
     if kind not in (0, 1):
         raise node.unsupported("quant_type", 0, 1)
-    held, blocks = -(-count // 2), -(-count // block)
-    if prod(node.sizes(1)) != held or prod(node.sizes(2)) != blocks:
+    size, blocks = -(-count // 2), -(-count // block)
+    if prod(node.sizes(1)) != size or prod(node.sizes(2)) != blocks:
         found = f"{plural(prod(node.sizes(1)), 'byte')} and {plural(prod(node.sizes(2)), 'scale')}"
-        raise node.refusal("onnx.sizes", node.input_label(1), found, f"{held} and {blocks}, for [{rows}, {columns}] in blocks of {block}")
-    data = node.x(1).reshape(1, held, 1)
-    places = x.join([x.bit_shift_right(data, _byte(4)), x.bit_and(data, _byte(15))], axis=2).reshape(1, 1, 1, 2 * held)
+        raise node.refusal("onnx.sizes", node.input_label(1), found, f"{size} and {blocks}, for [{rows}, {columns}] in blocks of {block}")
+    data = node.x(1).reshape(1, size, 1)
+    places = x.join([x.bit_shift_right(data, _byte(4)), x.bit_and(data, _byte(15))], axis=2).reshape(1, 1, 1, 2 * size)
     scales = node.x(2).reshape(blocks, 1).broadcast(blocks, block).reshape(-1)[:count]
     table = node.constant("numbers", np.asarray(_NUMBERS[kind], node.data_type(0).numpy).reshape(1, 1, 1, 16))
     numbers = x.gather(table, x.cast(places, output_data_type="UINT32"), axis=3, index_dimensions=1).reshape(-1)[:count] * scales
@@ -287,10 +287,10 @@ def _unpack(node: Node, index: int, rows: int, columns: int, bits: int) -> Expre
         return _nibbles(node, index, rows, columns)
     if bits == _BYTE:
         return node.x(index).reshape(rows, columns)
-    held = -(-columns * bits // _BYTE)
-    data = node.x(index).reshape(rows, held, 1)
+    row_bytes = -(-columns * bits // _BYTE)
+    data = node.x(index).reshape(rows, row_bytes, 1)
     parts = [x.bit_and(x.bit_shift_right(data, _byte(shift)) if shift else data, _byte((1 << bits) - 1)) for shift in range(0, _BYTE, bits)]
-    return x.join(parts, axis=2).reshape(rows, held * len(parts))[:, :columns]
+    return x.join(parts, axis=2).reshape(rows, row_bytes * len(parts))[:, :columns]
 
 
 def _byte(value: int) -> Expression:
