@@ -81,6 +81,7 @@ class OperatorDesc(Struct):
 
     @classmethod
     def documentation(cls) -> str:
+        """The text of `help`: what the operator computes, its formula, members, sizes and types, generated from the declarations."""
         symbols = {symbol: f"given by {because}" for symbol, because in cls.size_methods().items()} | dict(cls.derived_sizes())
         return member_docs.page(cls.description(), cls.formula, cls.members(), symbols)
 

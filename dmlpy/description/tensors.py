@@ -120,6 +120,7 @@ class TensorDesc(Struct):
 
     @property
     def dimension_count(self) -> int:
+        """The number of dimensions: `DimensionCount` of the C struct."""
         return len(self.sizes)
 
     @property

@@ -515,6 +515,7 @@ class PreparedGraph:
 
     @property
     def device(self) -> Device:
+        """The device that runs the graph, and in whose memory the packed constants are."""
         return self.graph.device
 
     @property
@@ -529,6 +530,7 @@ class PreparedGraph:
 
     @property
     def binding_properties(self) -> BindingProperties:
+        """Those of the graph: the bytes of scratch and of packed constants."""
         return self.graph.binding_properties
 
     @property
