@@ -19,8 +19,8 @@ import dmlpy as dml
 from dmlpy.bench.records import Host, Machine
 from dmlpy.bench.shapes import LayerShape, Recurrent
 from dmlpy.devices.cuda.device import CudaDevice
-from dmlpy.devices.device import show_bytes
 from dmlpy.devices.host.processors import processors
+from dmlpy.messages.quantities import show_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

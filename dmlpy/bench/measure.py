@@ -23,9 +23,9 @@ from dmlpy.bench.records import Measurement, Record
 from dmlpy.bench.shapes import Recurrent
 from dmlpy.bench.tables import conditions, time_text
 from dmlpy.bench.work import Array, Case, Work, relative_error
-from dmlpy.devices.device import show_bytes
 from dmlpy.devices.host.processors import processors
 from dmlpy.messages.problems import DmlError
+from dmlpy.messages.quantities import show_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -11,12 +11,12 @@ from dmlpy import compiler
 from dmlpy.cli.warmup_work import WORK
 from dmlpy.devices import device as find_device
 from dmlpy.devices.cpu.plans import why_no_kernels
-from dmlpy.devices.device import show_bytes
 from dmlpy.devices.persistence import image_archive
 from dmlpy.devices.persistence.image_store import ImageStore, cache_directory
 from dmlpy.messages.hresult import HResult
 from dmlpy.messages.naming import plural
 from dmlpy.messages.problems import CompileError, DeviceError
+from dmlpy.messages.quantities import show_bytes
 from dmlpy.messages.tables import Table
 
 if TYPE_CHECKING:

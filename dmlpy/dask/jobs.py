@@ -18,7 +18,7 @@ from dmlpy.description.coercion import brief
 from dmlpy.description.tensors import same_layout
 from dmlpy.devices import Device, Reserve
 from dmlpy.devices import device as find_device
-from dmlpy.devices.device import no_memory
+from dmlpy.devices.host.memory import no_memory
 from dmlpy.devices.persistence.pickling import WrittenBy
 from dmlpy.messages.hresult import HResult
 from dmlpy.messages.problems import BindError, DeviceError, DmlError, Problem

@@ -8,7 +8,6 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import wraps
 from itertools import count
-from math import prod
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from dmlpy.debugging import DEVICES, log_once
@@ -19,6 +18,7 @@ from dmlpy.messages.foreign_members import foreign_members
 from dmlpy.messages.hresult import HResult
 from dmlpy.messages.naming import nearest
 from dmlpy.messages.problems import DeviceError
+from dmlpy.messages.quantities import show_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
@@ -400,25 +400,3 @@ def _existing(kind: str) -> Iterator[Device | Unusable]:
         if not isinstance(item, Device | Unusable):
             return
         yield item
-
-
-def no_memory(purpose: str, error: MemoryError) -> DeviceError:
-    """The error to raise in place of the host's MemoryError; NumPy's error names the array that it could not allocate."""
-    import psutil
-
-    shape, data_type = getattr(error, "shape", None), getattr(error, "dtype", None)
-    if shape is None or data_type is None:
-        return DeviceError(f"{purpose} needs more memory than the host has left", hresult=HResult.E_OUTOFMEMORY)
-    size, available = prod(shape) * data_type.itemsize, psutil.virtual_memory().available
-    what = f"for a temporary array {brief(list(shape))} of {data_type}; {show_bytes(available)} are available on the host"
-    return DeviceError(f"{purpose} needs {show_bytes(size)} {what}", hresult=HResult.E_OUTOFMEMORY)
-
-
-def show_bytes(size: int) -> str:
-    """Formats a number of bytes for people: `6.1 GB`."""
-    value, unit = float(size), "bytes"
-    for larger in ("kB", "MB", "GB", "TB"):
-        if value < 1000:
-            break
-        value, unit = value / 1000, larger
-    return f"{size} bytes" if unit == "bytes" else f"{value:.1f} {unit}"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Never, NoReturn, Protocol
 import numpy as np
 
 from dmlpy.description.array_problems import value_problems
-from dmlpy.devices.device import Device, Memory, no_memory
+from dmlpy.devices.host.memory import no_memory
 from dmlpy.devices.memory import binding
 from dmlpy.devices.memory.reserve import Reserve
 from dmlpy.messages.foreign_members import foreign_members
@@ -19,6 +19,7 @@ from dmlpy.messages.problems import BindError, DispatchError, PickleError, Probl
 if TYPE_CHECKING:
     from dmlpy.description.descs import OperatorDesc
     from dmlpy.description.enums import ExecutionFlags, FeatureLevel
+    from dmlpy.devices.device import Device, Memory
     from dmlpy.devices.memory.binding import BoundTensor, KnownLayouts
     from dmlpy.devices.memory.binding_table import OperatorTables
     from dmlpy.devices.plan import BindingProperties, Launch, LaunchSequence, Plan

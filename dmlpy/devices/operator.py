@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, wraps
+from functools import cached_property
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Never, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Never, cast
 
 import numpy as np
 
@@ -14,8 +13,8 @@ from dmlpy.description.array_problems import value_problems
 from dmlpy.description.enums import at_level
 from dmlpy.description.flags import flag_problems, is_set
 from dmlpy.description.outputs import Outputs
-from dmlpy.devices.device import Device, Memory, no_memory
 from dmlpy.devices.dispatch import BoundedValues, Dispatch, ValueBound
+from dmlpy.devices.host.memory import without_memory_error
 from dmlpy.devices.memory import binding
 from dmlpy.devices.memory.binding import BoundTensor
 from dmlpy.devices.memory.binding_table import BoundNames, OperatorTables, with_call_errors
@@ -28,32 +27,18 @@ from dmlpy.messages.naming import listed
 from dmlpy.messages.problems import BindError, PickleError, Problem
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from dmlpy.description.descs import OperatorDesc
     from dmlpy.description.enums import ExecutionFlags, FeatureLevel
     from dmlpy.description.markers import TensorField
     from dmlpy.description.tensors import TensorDesc
+    from dmlpy.devices.device import Device, Memory
     from dmlpy.devices.reporting.report import PlanReport
     from dmlpy.validation.tensor_arguments import TensorArguments
 
-Method = TypeVar("Method", bound=Callable[..., Any])
 _MOST_SHOWN = 6
 """The tensors whose sizes an operator's `repr` shows."""
-
-
-def _without_memory_error(step: str = "") -> Callable[[Method], Method]:
-    """Wraps an operator's method so that a lack of host memory raises `DeviceError`; `step` is the method's name in messages."""
-
-    def decorated(method: Method) -> Method:
-        @wraps(method)
-        def called(self: CompiledOperator, *arguments: Any, **options: Any) -> Any:
-            try:
-                return method(self, *arguments, **options)
-            except MemoryError as error:
-                raise no_memory(f"{self.name}.{step}" if step else self.name, error) from None
-
-        return called  # type: ignore[return-value]
-
-    return decorated
 
 
 @foreign_members
@@ -185,7 +170,7 @@ class CompiledOperator:
             raise self._unnamed_error(unnamed)
         return self._run(tensors, None, stream, copy=copy, validate=validate, temporary=temporary)
 
-    @_without_memory_error("prepare")
+    @without_memory_error("prepare")
     def prepare(
         self, *unnamed: Never, persistent: Any = None, stream: Any = None, copy: bool = False, portable: bool = False, **constants: Any
     ) -> PreparedOperator:
@@ -262,7 +247,7 @@ class CompiledOperator:
         """
         return self._bind(inputs, outputs, temporary, persistent)
 
-    @_without_memory_error("bind")
+    @without_memory_error("bind")
     def _bind(
         self,
         inputs: Mapping[str, Any] | Sequence[Any],
@@ -298,7 +283,7 @@ class CompiledOperator:
         areas = {"temporary": memory.area} | ({} if ready is None else {"persistent": ready})
         return Dispatch(self, bound, launched, areas, used, (persistent, temporary), producers)
 
-    @_without_memory_error()
+    @without_memory_error()
     def _run(
         self, tensors: Mapping[str, Any], packed: PreparedOperator | None, stream: Any, *, copy: bool, validate: bool, temporary: Any
     ) -> Outputs:
@@ -486,14 +471,17 @@ class PreparedOperator:
 
     @property
     def desc(self) -> OperatorDesc:
+        """The desc that was compiled."""
         return self.operator.desc
 
     @property
     def device(self) -> Device:
+        """The device that runs the operator, and in whose memory the packed constants are."""
         return self.operator.device
 
     @property
     def plan(self) -> str:
+        """The plan of the operator, as `CompiledOperator.plan` describes it."""
         return self.operator.plan
 
     @property

@@ -19,7 +19,7 @@ from dmlpy.compiler import compile as compile_desc
 from dmlpy.description.enums import RecurrentDirection
 from dmlpy.description.tensors import TensorDesc
 from dmlpy.devices.constant_reuse import bind_with_reuse
-from dmlpy.devices.device import no_memory
+from dmlpy.devices.host.memory import no_memory
 from dmlpy.nn.idle_pool import DISPATCH_BYTES, IDLE
 from dmlpy.nn.kept_weights import KeptWeights
 from dmlpy.operators.activation import ActivationDesc, ActivationReluDesc, ActivationSigmoidDesc, ActivationTanhDesc

@@ -26,8 +26,8 @@ from dmlpy.bench.records import Machine, Measurement, Record
 from dmlpy.bench.shapes import LayerShape
 from dmlpy.bench.work import TOLERANCES, Case, RecurrentWork, relative_error
 from dmlpy.bench.worker import Session, encode, serve
-from dmlpy.devices.device import show_bytes
 from dmlpy.messages.problems import DmlError
+from dmlpy.messages.quantities import show_bytes
 from tests.conftest import cuda_on_cpu
 from tests.support.bench import peers as bench_peers
 from tests.support.bench.peers import peer

@@ -20,9 +20,10 @@ from dmlpy.devices.cuda.plans import Target, check_strategy, plan, plan_of
 from dmlpy.devices.cuda.runtime.interface import NotResidentError
 from dmlpy.devices.cuda.runtime.streams import identity
 from dmlpy.devices.cuda.synchronous import is_set, synchronous
-from dmlpy.devices.device import Device, Memory, Unusable, shared, show_bytes
+from dmlpy.devices.device import Device, Memory, Unusable, shared
 from dmlpy.devices.plan import log_launch
 from dmlpy.messages.problems import DeviceError
+from dmlpy.messages.quantities import show_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

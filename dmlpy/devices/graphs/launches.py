@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from dmlpy.description.arrays import array_at
-from dmlpy.devices.device import no_memory
 from dmlpy.devices.graphs.ir import node_name
 from dmlpy.devices.graphs.packing import BorrowingMemory
+from dmlpy.devices.host.memory import no_memory
 from dmlpy.devices.plan import BoundAddress, in_order
 
 if TYPE_CHECKING:

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dmlpy.devices.device import Device, Memory, no_memory
+from dmlpy.devices.device import Device, Memory
 from dmlpy.devices.graphs.memory_planner import aligned
+from dmlpy.devices.host.memory import no_memory
 from dmlpy.devices.persistence.pickling import Bytes, filled, layout_fingerprint, packed_bytes
 from dmlpy.devices.plan import Launch, in_order
 from dmlpy.messages.problems import PickleError

@@ -5,8 +5,8 @@ from __future__ import annotations
 from html import escape
 from typing import TYPE_CHECKING
 
-from dmlpy.devices.device import show_bytes
 from dmlpy.devices.graphs.ir import node_name
+from dmlpy.messages.quantities import show_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING
 
-from dmlpy.devices.device import show_bytes
 from dmlpy.devices.graphs.ir import node_name
 from dmlpy.devices.graphs.memory_planner import MemoryPlan
 from dmlpy.devices.reporting.report import PlanReport, total
+from dmlpy.messages.quantities import show_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from dmlpy.devices.device import Device, show_bytes
 from dmlpy.devices.flops import flops_of
 from dmlpy.messages.naming import plural
+from dmlpy.messages.quantities import show_bytes, show_flops
 from dmlpy.operators.recurrent.cudnn import CudnnRNNDesc
 from dmlpy.operators.recurrent.layer import RecurrentDesc
 from dmlpy.operators.recurrent.stack import stack_of
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from dmlpy.description.descs import OperatorDesc
     from dmlpy.description.tensors import TensorDesc
     from dmlpy.devices.cost import Cost
+    from dmlpy.devices.device import Device
 
 _WEIGHTS = ("weight_tensor", "recurrence_tensor", "bias_tensor", "peephole_tensor", "projection_tensor")
 
@@ -145,16 +146,6 @@ def _bytes(tensors: Iterable[TensorDesc]) -> int:
 
 
 # for people
-
-
-def show_flops(flops: int) -> str:
-    """A number of operations for people: `1.05 Mflop`."""
-    value, unit = float(flops), "flop"
-    for larger in ("kflop", "Mflop", "Gflop", "Tflop"):
-        if value < 1000:
-            break
-        value, unit = value / 1000, larger
-    return f"{flops} flop" if unit == "flop" else f"{value:.3g} {unit}"
 
 
 def _show_kinds(kinds: Mapping[str, int]) -> list[str]:

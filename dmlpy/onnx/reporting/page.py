@@ -7,9 +7,8 @@ import subprocess
 from html import escape
 from typing import TYPE_CHECKING
 
-from dmlpy.devices.device import show_bytes
-from dmlpy.devices.reporting.report import show_flops
 from dmlpy.messages.naming import plural, printable
+from dmlpy.messages.quantities import show_bytes, show_flops
 from dmlpy.messages.tables import paragraph_html
 from dmlpy.onnx.reporting.work import total
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from dmlpy.devices.device import show_bytes
-from dmlpy.devices.reporting.report import show_flops
 from dmlpy.messages.naming import plural, printable
+from dmlpy.messages.quantities import show_bytes, show_flops
 from dmlpy.onnx.loading.size_candidates import TRIED
 from dmlpy.onnx.lowering.declared_values import tell_contradicted
 from dmlpy.onnx.reporting.work import ON_DIRECTML, total

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from dmlpy.devices.device import show_bytes
+from dmlpy.messages.quantities import show_bytes
 
 if TYPE_CHECKING:
     from dmlpy.comparison import Comparison, NodeDifference
