@@ -37,7 +37,8 @@ from dmlpy.keras.losses import (
     SparseCategoricalCrossentropy,
 )
 from dmlpy.keras.metric_callbacks import EarlyStopping, ModelCheckpoint, ReduceLROnPlateau
-from dmlpy.keras.models import Sequential, load_model
+from dmlpy.keras.model_files import load_model
+from dmlpy.keras.models import Sequential
 from dmlpy.keras.onnx_importer import from_onnx
 from dmlpy.keras.optimizers import SGD, Adam, AdamW, Optimizer, RMSprop
 from dmlpy.keras.pointwise import Activation, Dropout

@@ -83,7 +83,8 @@ def filled(path: Path) -> str:
 
 def loaded_model(path: Path) -> str:
     """A model from a file of safetensors; then its weights for another model."""
-    from dmlpy.keras.models import Sequential, load_model
+    from dmlpy.keras.model_files import load_model
+    from dmlpy.keras.models import Sequential
     from dmlpy.keras.simple import Dense
 
     try:

@@ -41,7 +41,7 @@ def warm_up() -> None:
     import dmlpy.description.registry
     import dmlpy.dxdispatch.checker
     import dmlpy.graphs.serialized
-    import dmlpy.keras.models
+    import dmlpy.keras.model_files
     import dmlpy.keras.onnx_importer
     from dmlpy import onnx
     from dmlpy.messages.tables import Table

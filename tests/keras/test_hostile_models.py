@@ -20,7 +20,8 @@ from safetensors.numpy import save_file
 from dmlpy.keras import initializers
 from dmlpy.keras.bidirectional import Bidirectional
 from dmlpy.keras.layer import Layer
-from dmlpy.keras.models import Sequential, load_model
+from dmlpy.keras.model_files import load_model
+from dmlpy.keras.models import Sequential
 from dmlpy.keras.recurrent_layers import GRU, LSTM, SimpleRNN
 from dmlpy.keras.simple import Dense, Embedding, Masking
 

@@ -18,7 +18,8 @@ from safetensors.numpy import load_file, save_file
 import dmlpy as dml
 from dmlpy.keras.bidirectional import Bidirectional
 from dmlpy.keras.layer import Layer
-from dmlpy.keras.models import Sequential, load_model
+from dmlpy.keras.model_files import load_model
+from dmlpy.keras.models import Sequential
 from dmlpy.keras.recurrent_layers import GRU, LSTM, SimpleRNN
 from dmlpy.keras.regularizers import l1l2, l2
 from dmlpy.keras.simple import Dense, Embedding, Masking
