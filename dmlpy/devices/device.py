@@ -267,7 +267,9 @@ class Device(ABC):
         return DeviceError(f"{purpose} needs {sizes}{why}", hresult=HResult.E_OUTOFMEMORY)
 
     def stream_handle(self, stream: Any) -> int:
-        """The integer handle of a stream, given as None (the current one), an integer, or any object with `.ptr`.
+        """The integer handle of a stream: None (the current one), an integer, or a stream of CuPy, PyTorch or another library.
+
+        Objects of libraries have the handle as `.ptr` (CuPy) or `.cuda_stream` (PyTorch), or return it from `__cuda_stream__` (cuda.core).
 
         Raises:
             DeviceError: it is none of these.
@@ -276,18 +278,28 @@ class Device(ABC):
             return self.current_stream()
         if type(stream) is not int:
             try:
-                stream = getattr(stream, "ptr", stream)
-                handle = -1 if isinstance(stream, bool) else operator.index(stream)
+                number = _stream_number(stream)
+                handle = -1 if isinstance(number, bool) else operator.index(number)
             except Exception:  # no handle, or an object whose methods raise anything
                 handle = -1
         else:
             handle = stream
         if 0 <= handle < 2**64:
             return handle
-        raise DeviceError(f"stream is {brief(stream)}, expected None, an integer or an object with .ptr", hresult=HResult.E_INVALIDARG)
+        expected = "None, the integer handle of a stream, or a stream of CuPy, PyTorch or a library with __cuda_stream__"
+        raise DeviceError(f"stream is {brief(stream)}, expected {expected}", hresult=HResult.E_INVALIDARG)
 
     def __repr__(self) -> str:
         return f"<dmlpy device {self.name}>"
+
+
+def _stream_number(stream: Any) -> Any:
+    """The handle that a library's stream has; any other object itself."""
+    for name in ("ptr", "cuda_stream"):
+        if hasattr(stream, name):
+            return getattr(stream, name)
+    protocol = getattr(stream, "__cuda_stream__", None)
+    return stream if protocol is None else protocol()[1]  # the protocol's version, then the handle
 
 
 class Unusable(str):

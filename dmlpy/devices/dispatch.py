@@ -81,7 +81,7 @@ class BoundWork(ABC):
         """Enqueues the work.
 
         Args:
-            stream: None (the device's current stream), an integer handle, or any object with `.ptr`.
+            stream: None (the device's current stream), an integer handle, or a stream of CuPy, PyTorch or a library with `__cuda_stream__`.
 
         Raises:
             BindError: a sequence length in host memory is above T or negative; nothing was written.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import wraps
-from inspect import unwrap
+from inspect import CO_VARARGS, unwrap
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from dmlpy.messages.naming import did_you_mean
@@ -11,8 +11,18 @@ from dmlpy.messages.problems import DescError, Problem
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+    from types import CodeType
 
 MakeT = TypeVar("MakeT", bound="Callable[..., Any]")
+
+
+def _too_many(subject: str, code: CodeType, count: int) -> str:
+    """The message of a call with more positional arguments than the function has."""
+    names = [name for name in code.co_varnames[: code.co_argcount + code.co_kwonlyargcount] if name != "self"]
+    first, by_name = names[: len(names) - code.co_kwonlyargcount], names[len(names) - code.co_kwonlyargcount :]
+    count -= code.co_argcount - len(first)
+    others = f"; by name: {', '.join(by_name)}" if by_name else ""
+    return f"{subject} takes {', '.join(first) or 'nothing'} by position, but {count} values were passed{others}"
 
 
 class ArgumentNames:
@@ -45,6 +55,7 @@ class ArgumentNames:
         code = unwrap(make).__code__
         names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
         accepted, known = frozenset(names), tuple(name for name in names if name != "self")
+        has_more = bool(code.co_flags & CO_VARARGS)
         subject = self._prefix + make.__qualname__.removesuffix(".__init__")
 
         @wraps(make)
@@ -52,6 +63,8 @@ class ArgumentNames:
             if not accepted.issuperset(kwargs):
                 place = " ".join(filter(None, (subject, self._place())))
                 raise DescError(place, [self.problem(name, known) for name in kwargs if name not in accepted])
+            if len(args) > code.co_argcount and not has_more:
+                raise TypeError(_too_many(" ".join(filter(None, (subject, self._place()))), code, len(args)))
             return make(*args, **kwargs)
 
         return cast("MakeT", checked)

@@ -15,7 +15,9 @@ _CALL = "call it: {}(...), or bind it for many dispatches: {}.bind(...)"
 _RUNS = ("run", "execute", "dispatch", "forward", "predict", "evaluate", "apply", "infer")
 _PREPARES = ("initialize", "init", "load_weights", "pack")
 _COMPILES = ("compile", "create_operator", "compile_operator", "compile_graph", "create_graph", "run", "execute", "dispatch", "eval")
+_COMPILES += ("CreateOperator", "CompileOperator", "CompileGraph")
 _BINDINGS = ("set_input", "set_inputs", "set_output", "bind_inputs", "bind_outputs", "create_binding_table", "binding_table")
+_BINDINGS += ("BindInputs", "BindOutputs", "BindTemporaryResource", "BindPersistentResource", "Reset")
 
 
 def _compiled(name: str, described: str) -> dict[str, str]:
@@ -23,6 +25,7 @@ def _compiled(name: str, described: str) -> dict[str, str]:
         **dict.fromkeys(_RUNS, _CALL.format(name, name)),
         **dict.fromkeys(_PREPARES, f"{name}.prepare(...) packs constants once"),
         **dict.fromkeys(_BINDINGS, f"{name}.bind(inputs, outputs) makes a dispatch, whose rebind replaces single bindings"),
+        **dict.fromkeys(("GetBindingProperties", "get_binding_properties"), f"{name}.binding_properties"),
         **dict.fromkeys(("compile", "to", "cuda", "cpu"), f"it is compiled; for another device: dmlpy.compile({described}, device)"),
     }
 
@@ -54,9 +57,18 @@ HINTS: dict[str, dict[str, str]] = {
         **dict.fromkeys(("type", "kind", "index", "id"), "device.name and device.memory_kind say what it is"),
         **dict.fromkeys(("feature_level", "feature_levels"), "every device supports all levels: dmlpy.compile takes feature_level="),
         **dict.fromkeys(("close", "release", "reset", "free"), "there is nothing to close: a device lives as long as the process"),
-        "check_feature_support": "dmlpy.check_feature_support(feature, query, feature_level)",
-        **dict.fromkeys(("create_command_recorder", "create_binding_table"), "dmlpy.CompiledOperator.bind makes a dispatch to call"),
-        "create_operator_initializer": "dmlpy.OperatorInitializer(targets), or dmlpy.CompiledOperator.prepare",
+        **dict.fromkeys(
+            ("CheckFeatureSupport", "check_feature_support"), "dmlpy.check_feature_support(feature, query, feature_level)"
+        ),
+        **dict.fromkeys(
+            ("CreateCommandRecorder", "CreateBindingTable", "create_command_recorder", "create_binding_table"),
+            "dmlpy.CompiledOperator.bind makes a dispatch to call",
+        ),
+        **dict.fromkeys(
+            ("CreateOperatorInitializer", "create_operator_initializer"),
+            "dmlpy.OperatorInitializer(targets), or dmlpy.CompiledOperator.prepare",
+        ),
+        **dict.fromkeys(("GetDeviceRemovedReason", "get_device_removed_reason"), "the call that fails raises dmlpy.DeviceError"),
     },
     "CompiledOperator": {
         **_compiled("op", "op.desc"),

@@ -129,18 +129,15 @@ def test_bind_to_raw_memory_and_own_scratch(any_device: dml.Device) -> None:
         assert (any_device.to_host(keep)[-1:] == 0xFF).all()
 
 
-class Stream:
-    """Any object with `.ptr` is a stream."""
-
-    def __init__(self, ptr: int) -> None:
-        self.ptr = ptr
-
-
 def test_streams(any_device: dml.Device) -> None:
     op = dml.compile(rnn(), any_device)
     given = on(any_device, inputs(rnn()))
-    op(stream=Stream(any_device.current_stream()), **given)
-    with pytest.raises(dml.DeviceError, match=r"stream is 'main', expected None, an integer or an object with \.ptr"):
+    number = any_device.current_stream()
+    streams = SimpleNamespace(ptr=number), SimpleNamespace(cuda_stream=number), SimpleNamespace(__cuda_stream__=lambda: (0, number))
+    for stream in (None, number, *streams):
+        assert any_device.stream_handle(stream) == number
+        op(stream=stream, **given)
+    with pytest.raises(dml.DeviceError, match="stream is 'main', expected None, the integer handle of a stream, or a stream of"):
         op(stream="main", **given)
 
 

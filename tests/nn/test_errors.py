@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import dmlpy as dml
-from dmlpy import nn
+from dmlpy import nn, x
 from dmlpy.nn.argument_names import NAMES
 from tests.support.tools import require
 
@@ -142,6 +142,14 @@ CALLS: list[tuple[str, Callable[[], Any], str]] = [
 def test_refused(call: Callable[[], Any], message: str) -> None:
     with pytest.raises(dml.DescError, match=message):
         call()
+
+
+def test_arguments_that_have_to_be_named() -> None:
+    named = "takes x, w, r, b by position, but 5 values were passed; by name: h0, lengths, direction, activation, device"
+    with pytest.raises(TypeError, match=f"^rnn {named}$"):
+        nn.rnn(X, W[:6], R[:6], B[:6], H0)  # type: ignore[call-overload, misc, unused-ignore]
+    with pytest.raises(TypeError, match=r"^input at .*test_errors.py:\d+ takes name, tensor, data_type by position, but 4 values"):
+        x.input("x", [2], "FLOAT32", True)  # type: ignore[misc]
 
 
 def test_the_arguments_that_remedies_name_exist() -> None:
