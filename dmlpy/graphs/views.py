@@ -46,7 +46,9 @@ def _integers(view: str, path: str, given: Any) -> tuple[int, ...]:
     try:
         return entries(given, as_uint)
     except Exception:  # whatever the methods of the caller's type raise
-        raise view_error(view, path, brief(given), "integers") from None
+        in_a_list = type(given) is tuple and len(given) == 1 and isinstance(given[0], list | tuple)
+        remedy = f"pass them one by one: {view}({brief(given[0])[1:-1]})" if in_a_list else None
+        raise view_error(view, path, brief(given), "integers", remedy=remedy) from None
 
 
 def restride(tensor: TensorDesc, sizes: Sequence[int], strides: Sequence[int]) -> TensorDesc:

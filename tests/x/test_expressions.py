@@ -212,6 +212,7 @@ y = block(x.input("x", [2, 3])) + x.input("z", [2, 3])
     [
         ("x.compile(y, 'numpy', '5_0')", "node 0 'activation_softmax1' (ACTIVATION_SOFTMAX1) at net.py:4"),
         ("y.reshape(7)", "sizes is [7], expected sizes of 6 elements"),
+        ("y.reshape([3, 2])", "remedy: pass them one by one: reshape(3, 2)"),
         ("x.gemm(y, y)", "gemm at net.py:7: "),
     ],
 )
