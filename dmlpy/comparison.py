@@ -121,9 +121,7 @@ def compare(
         if isinstance(graph, OperatorDesc):
             remedy = "dml.reference computes a single operator in float64"
         elif isinstance(graph, CompiledGraph | PreparedGraph):
-            remedy = (
-                "give it the graph that was compiled: compiled.graph" if isinstance(graph, CompiledGraph) else "give it the graph itself"
-            )
+            remedy = "pass the graph that was compiled: compiled.graph" if isinstance(graph, CompiledGraph) else "pass the graph itself"
         raise DescError("compare", [Problem("field.form", "graph", brief(graph), expected, remedy=remedy)])
     given = [devices] if isinstance(devices, str | Device) else [*devices]
     if len(given) != 2:

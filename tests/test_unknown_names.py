@@ -128,7 +128,7 @@ def test_names_of_the_header(name: str, hint: str) -> None:
     [
         ("Reinterpret", r"expression\.reshape\(\.\.\.\) has other sizes"),
         ("reinterpret", r"expression\.reshape\(\.\.\.\) has other sizes"),
-        ("FusedActivation", "give fused_activation="),
+        ("FusedActivation", "pass fused_activation="),
         ("ConvolutionBuilder", r"did you mean x\.convolution\?"),
         ("TensorDesc", r"did you mean dmlpy\.TensorDesc\?"),
         ("Size2D", r"did you mean dmlpy\.Size2D\?"),

@@ -82,7 +82,7 @@ def bench(
         (no_peers and peers, "--peer and --no-peers contradict each other: give one of them"),
         (picture and not save, "--picture draws the record that --save writes: give both"),
         (add and not save, "--add is about the record that --save writes: give both"),
-        (scales and not operators, "--scale is about single operators: give --operators too"),
+        (scales and not operators, "--scale is about single operators: add --operators"),
         (operators and (shapes or passes or slope or picture), "--operators has no shapes, passes, slopes and pictures: leave these out"),
     )
     chosen = command.CommandOptions(
@@ -148,6 +148,6 @@ def _why_no_name(name: str) -> str:
     short = {kind.short_name().lower() for kind in OPERATORS.values()}
     spelled = name.lower().removeprefix("dml_operator_")
     if not short.isdisjoint((spelled, f"element_wise_{spelled}", f"activation_{spelled}")):
-        return f"{name!r} is an operator: give --operators too"
+        return f"{name!r} is an operator: add --operators"
     suggestion = did_you_mean(name, [*SHAPES, *short])
     return f"{name!r} is neither a shape (--shape) nor an operator (with --operators)" + (f": {suggestion}" if suggestion else "")

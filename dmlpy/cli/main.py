@@ -30,14 +30,32 @@ if TYPE_CHECKING:
     from dmlpy.inspection.explain import Explanation
 
 
+OTHER_COMMANDS = {
+    "version": "--version",
+    "help": "--help",
+    **dict.fromkeys(("devices", "doctor", "env", "gpu"), "info"),
+    **dict.fromkeys(("list", "operators"), "ops"),
+    **dict.fromkeys(("validate", "lint", "verify"), "check"),
+    **dict.fromkeys(("describe", "show", "doc"), "explain"),
+    **dict.fromkeys(("execute", "exec", "infer"), "run"),
+    **dict.fromkeys(("convert", "export"), "onnx export"),
+    **dict.fromkeys(("inspect", "report"), "onnx check"),
+    **dict.fromkeys(("benchmark", "profile"), "bench"),
+    **dict.fromkeys(("schema", "jsonschema"), "schemas"),
+}
+"""Commands of this program by the names that other programs have for them."""
+
+
 class ModelsAreRun(TyperGroup):
-    """Suggests the right command when a file is given in a command's place."""
+    """Suggests the right command for a file in a command's place, and for the name that other programs have."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         name = args[0]
         if name not in self.commands and (Path(name).suffix.lower() in (".json", ".jsonc", ".bin", ".onnx") or os.path.isfile(name)):
             run = "onnx run" if Path(name).suffix.lower() == ".onnx" else "run"
             ctx.fail(f"{name!r} is not a command: did you mean dmlpy {run} {name}? dmlpy check {name} checks it")
+        if name not in self.commands and (meant := OTHER_COMMANDS.get(name)):
+            ctx.fail(f"{name!r} is not a command: did you mean dmlpy {meant}?")
         return super().resolve_command(ctx, args)
 
 
@@ -200,7 +218,7 @@ def run(
     with report_errors(2):
         path = model or model_option
         if path is None or (model and model_option):
-            raise typer.BadParameter("give one model file: dmlpy run MODEL.json")
+            raise typer.BadParameter("pass one model file: dmlpy run MODEL.json")
         from dmlpy.dxdispatch import Folders, RunOptions, load
         from dmlpy.dxdispatch import run as run_model
         from dmlpy.validation.checking import parse_level

@@ -123,7 +123,7 @@ def run(
             if trace is not None:
                 write_trace(trace, [measured])
     if output is None:
-        warn("the outputs are not written: give --output FOLDER")
+        warn("the outputs are not written: pass --output FOLDER")
 
 
 @app.command()
@@ -141,7 +141,7 @@ def export(
     from dmlpy.cli.onnx_models import export_graph
 
     if output is None and str(graph) == "-":
-        raise typer.BadParameter("standard input has no name: give --output MODEL.onnx")
+        raise typer.BadParameter("standard input has no name: pass --output MODEL.onnx")
     if output is None and not graph.name:
         raise typer.BadParameter(f"GRAPH is a file, not {str(graph)!r}")
     target = graph.with_suffix(".onnx") if output is None else output

@@ -199,7 +199,7 @@ class AxisGrouping:
         """The problem of an input that is chunked along an axis whose entries may depend on each other."""
         array, size = self._arrays[name], self._inputs[name].sizes[axis]
         pieces = len(_chunks(array, axis))
-        ways = [f"give it in one piece of this size (array.rechunk({{{axis}: -1}}))"] if pieces > 1 else []
+        ways = [f"pass it in one piece of this size (array.rechunk({{{axis}: -1}}))"] if pieces > 1 else []
         ways += ["carry=True takes the state from chunk to chunk"] if _is_recurrent(use) and use.desc.sizes()["num_directions"] == 1 else []
         ways += [f"name the axis if chunks along it are independent: axes={{{name!r}: [{axis}]}}"]
         why = f"{use.label or use.desc.c_name} calls the axis {use.symbol}, which is not a batch: its entries may depend on each other"

@@ -180,7 +180,7 @@ def _check_device(device: str | None) -> str | None:
 
 def _without_axis(group: Group, outputs: Mapping[str, TensorDesc]) -> list[Problem]:
     """Problems of outputs that do not have a group's axis, so that all chunks would compute them."""
-    why = ("each chunk gives its own, of which none is that of the whole",)
+    why = ("each chunk returns one of its own, and none is that of the whole sequence",)
     return [
         Problem("dask.axis", name, Count(f"no axis for {group.name}"), "an axis that is cut like the inputs", why, "leave the output out")
         for name in outputs

@@ -34,7 +34,7 @@ def pass_state(described: Described, groups: Sequence[Group], problems: list[Pro
     if axis is None:
         return described, None
     if described.direction is RecurrentDirection.BIDIRECTIONAL:
-        why = ("one of the directions begins at the end, with the state that the last chunk has yet to give",)
+        why = ("one of the directions begins at the end, with the state that only the last chunk computes",)
         remedy = "keep time in one piece (array.rechunk({1: -1})), or run two layers of one direction each"
         problems.append(Problem("dask.carry", "direction", "BIDIRECTIONAL", "FORWARD or BACKWARD", why, remedy))
         return described, None

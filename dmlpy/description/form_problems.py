@@ -33,7 +33,7 @@ def struct_problems(kind: type[BaseModel], error: ValidationError) -> list[Probl
             problems += [problem.under(path) for problem in cause.problems]
         elif item["type"] == "missing":
             remedy = (
-                "give its desc: TensorDesc(data_type=..., sizes=...)" if path.startswith("output") and path.endswith("_tensor") else None
+                "pass its desc: TensorDesc(data_type=..., sizes=...)" if path.startswith("output") and path.endswith("_tensor") else None
             )
             problems.append(Problem("field.missing", path, "missing", f"{_value_of(kind, path)}: the member is required", remedy=remedy))
         elif item["type"] == "json_invalid":

@@ -32,7 +32,7 @@ def read_json(text: str | bytes, subject: str) -> Any:
         except json.JSONDecodeError:
             return decoded(without_comments(text))
     except NestingError:
-        problem = Problem("json.depth", "", "nested too deeply", f"at most {MAX_NESTING} objects and arrays within one another")
+        problem = Problem("json.depth", "", "nested too deeply", f"at most {MAX_NESTING} nested objects and arrays")
         raise DescError(subject, [problem]) from None
     except ValueError as error:
         problem = Problem("json.syntax", "", "not JSON", "a JSON object", why=(str(error),))

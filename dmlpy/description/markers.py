@@ -10,7 +10,7 @@ from dmlpy.description.enums import DataType, DmlEnum, FeatureLevel
 from dmlpy.description.sizes import Derived, Sizes, parse
 from dmlpy.description.support import TypeSet
 from dmlpy.description.tensors import TensorDesc
-from dmlpy.messages.naming import plural
+from dmlpy.messages.naming import alternatives, plural
 from dmlpy.messages.problems import Problem
 
 
@@ -253,9 +253,9 @@ def _entry_problems(limits: Limits, path: str, value: Any, symbols: Sizes, level
     if limits.nonzero and value == 0:
         yield Problem("attribute.range", path, str(value), "any number but 0")
     if limits.one_of and value not in limits.one_of:
-        yield Problem("attribute.choice", path, str(value), " or ".join(map(str, limits.one_of)))
+        yield Problem("attribute.choice", path, str(value), alternatives(limits.one_of))
     if isinstance(value, DmlEnum) and limits.since.get(value.name, level) > level:
         since = limits.since[value.name]
         yield Problem(
-            "attribute.level", path, str(value), f"another value at feature level {level}", remedy=f"feature level {since} has it"
+            "attribute.level", path, str(value), f"another value at feature level {level}", remedy=f"feature level {since} supports it"
         )

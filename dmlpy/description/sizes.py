@@ -310,7 +310,7 @@ class Sizes(Mapping[str, int]):
             return f"{symbol} = {self[symbol]}: read from a tensor of a wrong dimension count"
         places = winner.places[:3]
         more = f" and {len(winner.places) - 3} more" if len(winner.places) > 3 else ""
-        return f"{symbol} = {winner.value}: held by {', '.join(places)}{more}"
+        return f"{symbol} = {winner.value}: from {', '.join(places)}{more}"
 
     def evaluate(self, term: Term) -> int | None:
         """The value of a term; None while its symbol is unbound."""

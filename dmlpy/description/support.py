@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from dmlpy.description.enums import DataType, FeatureLevel
+from dmlpy.messages.naming import alternatives
 
 TypeSet = frozenset[DataType]
 
@@ -46,7 +47,7 @@ INT4_TYPES = types("UINT4", "INT4")
 
 def show(types: TypeSet) -> str:
     """Formats the types in the header's order: `FLOAT32 or FLOAT16`."""
-    return " or ".join(str(member) for member in sorted(types))
+    return alternatives(sorted(types))
 
 
 def show_span(dims: tuple[int, int]) -> str:

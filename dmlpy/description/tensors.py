@@ -330,7 +330,7 @@ class TensorDesc(Struct):
             self._output_problems(report)
         if strict:
             if self.size_in_bytes % 4:
-                report("strict.size", "total_tensor_size_in_bytes", self.size_in_bytes, "a multiple of 4, as every DirectML buffer")
+                report("strict.size", "total_tensor_size_in_bytes", self.size_in_bytes, "a multiple of 4, like every DirectML buffer")
             if 0 < alignment < MINIMUM_BUFFER_ALIGNMENT:
                 expected = f"0 or at least {MINIMUM_BUFFER_ALIGNMENT} (DML_MINIMUM_BUFFER_TENSOR_ALIGNMENT)"
                 report("strict.alignment", "guaranteed_base_offset_alignment", alignment, expected)

@@ -48,7 +48,7 @@ WITHOUT_EXAMPLE: Mapping[str, str] = {
     "onnx.file": "a file of an ONNX model that cannot be read",
     "onnx.input": "a node of an ONNX model that has an input which its lowering cannot take",
     "onnx.package": "an ONNX model where the package onnx is not installed",
-    "onnx.protobuf": "a file that is no ONNX model, or a damaged one",
+    "onnx.protobuf": "a file that is not an ONNX model, or a damaged one",
     "onnx.sequence": "a sequence of an ONNX model whose tensors are not known before it runs",
     "onnx.size": "an ONNX model with more bodies within each other than are read, or sizes that no array or no memory has",
     "onnx.unforeseen": "a node of an ONNX model whose attributes or constant inputs are such that its lowering fails",

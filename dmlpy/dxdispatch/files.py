@@ -67,7 +67,7 @@ class Folders:
                     return path
         if not looked:
             expected = f"a file below {' or '.join(map(str, dict.fromkeys(roots)))}"
-            raise refuse("file.outside", member, f"{brief(name)}, outside the input folders", expected, remedy="give --input_path")
+            raise refuse("file.outside", member, f"{brief(name)}, outside the input folders", expected, remedy="pass --input_path")
         expected = " or ".join(map(str, dict.fromkeys(looked)))
         raise refuse("file.missing", member, f"{brief(name)}, no file", expected)
 
@@ -81,15 +81,15 @@ class Folders:
             root = self.output.resolve()
         except FileNotFoundError:
             actual = f"{brief(name)}, below the current folder, which has been removed"
-            raise refuse("file.missing", "targetPath", actual, "an output folder", remedy="give --output_path") from None
+            raise refuse("file.missing", "targetPath", actual, "an output folder", remedy="pass --output_path") from None
         path = _below(root, name, "targetPath")
         if not path.is_relative_to(root) or path == root:
             actual = f"{brief(name)}, outside the output folder"
-            raise refuse("file.outside", "targetPath", actual, f"a file below {root}", remedy="give --output_path")
+            raise refuse("file.outside", "targetPath", actual, f"a file below {root}", remedy="pass --output_path")
         there = _status(path, name, "targetPath")
         if there is not None and not stat.S_ISREG(there.st_mode):
             actual = f"{brief(name)}, {kind_of(there.st_mode)}"
-            raise refuse("file.kind", "targetPath", actual, "a file, or a name that nothing has yet")
+            raise refuse("file.kind", "targetPath", actual, "a file, or a name that does not exist yet")
         return path
 
 

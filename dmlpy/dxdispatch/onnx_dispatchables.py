@@ -227,7 +227,7 @@ def _input_sizes(dispatchable: OnnxDispatchable, value: Value, item: Located | N
     if shape is None:
         shape = free
     if shape is None:
-        remedy = f'bind it as {{"name": ..., "shape": [...]}}, or give -b {name}:SIZES'
+        remedy = f'bind it as {{"name": ..., "shape": [...]}}, or pass -b {name}:SIZES'
         return (), [Problem("bind.shape", name, "an input of unknown rank", "its shape", remedy=remedy)]
     declared = value.sizes
     if declared is None or (

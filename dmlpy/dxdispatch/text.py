@@ -188,7 +188,7 @@ def parse(text: str, path: Path | str = "text") -> Document:
             text = without_comments(text)
             data = decoded(text)
     except NestingError:
-        expected = f"at most {MAX_NESTING} objects and arrays within one another"
+        expected = f"at most {MAX_NESTING} nested objects and arrays"
         raise _refuse(path, "json.depth", "nested too deeply", expected) from None
     except MemoryError:
         raise _refuse(path, "file.size", "too large for the memory that is left", "a smaller file") from None

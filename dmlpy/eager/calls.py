@@ -113,7 +113,7 @@ class EagerOperator:
             takes = f"{plural(len(self._operands), 'operand')} ({', '.join(self._operands)})" if self._operands else "no operands"
             listed = [field.name for field in self._kind.inputs() if field.listed]
             if listed and len(self._operands) == 1:
-                form = f"give it a list: {name}([a, b], ...)"
+                form = f"pass it a list: {name}([a, b], ...)"
             else:
                 attributes = [field.name for field in self._kind.attribute_fields()][:_MOST_ATTRIBUTES]
                 form = f"attributes are given by name{''.join(f', {attribute}=...' for attribute in attributes)}"
@@ -229,7 +229,7 @@ def _as_of_arrays(problem: Problem) -> Problem:
         expected = problem.expected.replace("an expression or ", "").replace(" of NumPy", "").replace("expressions", "arrays")
         return replace(problem, expected=expected)
     if problem.code == "field.unknown" and problem.field in ("flags", "feature_level"):
-        return replace(problem, remedy=f"describe the operator and give it to dml.compile(desc, {problem.field}=...)")
+        return replace(problem, remedy=f"describe the operator and pass it to dml.compile(desc, {problem.field}=...)")
     if (
         problem.remedy
         or not problem.code.startswith("type.")

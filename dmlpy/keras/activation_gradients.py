@@ -51,7 +51,7 @@ def refuse_untrainable(layer: str, activation: OperatorDesc) -> None:
     if type(activation) not in _OF_VALUES and type(activation) not in _OF_ARGUMENTS:
         names = {_name(kind) for kind in (*_OF_VALUES, *_OF_ARGUMENTS)}
         name = _name(type(activation))
-        why = ("it is piecewise constant, so its derivative trains nothing",) if "HARDMAX" in name else ()
+        why = ("it is piecewise constant: its derivative is zero, so nothing is trained",) if "HARDMAX" in name else ()
         remedy = did_you_mean(name.replace("HARD", "SOFT"), names)
         raise DescError(layer, [Problem("activation.training", "activation", name, f"one of {', '.join(sorted(names))}", why, remedy)])
 

@@ -89,7 +89,7 @@ def activation(value: OperatorDesc | str | None) -> OperatorDesc:
     if not isinstance(name, str) or name not in ACTIVATIONS:
         expected = f"an activation desc of one tensor, or one of {', '.join(ACTIVATIONS)}"
         called = getattr(value, "__name__", None) if callable(value) else name  # a function of another library
-        named = f"give its name: {called!r}" if isinstance(called, str) and called in ACTIVATIONS else None
+        named = f"pass its name: {called!r}" if isinstance(called, str) and called in ACTIVATIONS else None
         remedy = class_remedy(value, ActivationDesc) or named or _desc_remedy(called) or did_you_mean(called, ACTIVATIONS)
         why = ("no single operator computes it",) if isinstance(name, str) and name in COMPOSED else ()
         found = value.type_name if isinstance(value, OperatorDesc) else brief(value)
@@ -102,7 +102,7 @@ def _desc_remedy(name: object) -> str | None:
     descs = [kind for kind in OPERATORS.values() if issubclass(kind, ActivationDesc) and kind.fusable]
     kinds = {kind.__name__.removeprefix("Activation").lower(): kind for kind in descs}
     kind = kinds.get(f"{name.replace('_', '').lower()}desc") if isinstance(name, str) else None
-    return f"give its desc: dmlpy.{kind.__name__}(...)" if kind else None
+    return f"pass its desc: dmlpy.{kind.__name__}(...)" if kind else None
 
 
 def rows_tensor(sizes: tuple[int, ...]) -> TensorDesc:

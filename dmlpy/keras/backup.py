@@ -156,7 +156,7 @@ class BackupAndRestore(Callback):
 
     def _refuse(self, run: Run, header: Mapping[str, Any], arrays: Arrays) -> None:
         """Raises DescError for the backup of another run."""
-        remedy = "delete the backup, or give the run the model and the callbacks that it began with"
+        remedy = "delete the backup, or start the run with the model and the callbacks that it began with"
         problems = []
         expected = {name: array.shape for name, array in _weights(run).items()}
         found = {name.removeprefix("weight."): array.shape for name, array in arrays.items() if name.startswith("weight.")}

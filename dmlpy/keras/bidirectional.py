@@ -80,7 +80,7 @@ class Bidirectional(Layer):
                 why = ("the layer runs in both directions",)
                 problems.append(Problem("layer.direction", "layer.go_backwards", "True", "False", why, "leave it out"))
             if layer.has_first_weights:
-                remedy = "give them to Bidirectional: the forward layer's, then the backward layer's"
+                remedy = "pass them to Bidirectional: the forward layer's, then the backward layer's"
                 problems.append(Problem("weights.count", "layer.weights", "given", "None: there are two layers", remedy=remedy))
         if not is_among(merge_mode, _MODES):
             suggestion = did_you_mean(_OTHER_MODES.get(merge_mode, merge_mode) if isinstance(merge_mode, str) else None, _MODES)

@@ -93,7 +93,7 @@ class BatchSource:
         """Problems of an argument that should supply the batches of a number of epochs."""
         if steps is None and epochs > 1 and isinstance(given, Iterator):
             why = ("an iterator is read once, so nothing tells where an epoch of it ends",)
-            remedy = "give the batches of an epoch, or an iterable that begins anew in each: a list, a DataLoader, a class with __iter__"
+            remedy = "pass the batches of an epoch, or an iterable that begins anew in each: a list, a DataLoader, a class with __iter__"
             yield Problem("data.steps", path, "None", f"a number, for {epochs} epochs of {with_article(type(given).__name__)}", why, remedy)
 
     @staticmethod

@@ -86,7 +86,7 @@ class FitArguments(NamedTuple):
         for index, callback in enumerate(callbacks):
             if isinstance(callback, EarlyStopping | ReduceLROnPlateau) and reported_name(callback.monitor) not in known:
                 is_missing = callback.monitor.startswith("val_") and not is_validated
-                remedy = "give validation_data or validation_split" if is_missing else did_you_mean(callback.monitor, known)
+                remedy = "pass validation_data or validation_split" if is_missing else did_you_mean(callback.monitor, known)
                 expected = f"one of {', '.join(known)}"
                 reader.problems.append(
                     Problem("callback.monitor", f"callbacks[{index}].monitor", brief(callback.monitor), expected, remedy=remedy)

@@ -14,7 +14,7 @@ import numpy as np
 
 from dmlpy.description.coercion import brief
 from dmlpy.description.gate_order import Cell, GateOrder, reorder
-from dmlpy.messages.naming import plural
+from dmlpy.messages.naming import alternatives, plural
 from dmlpy.messages.problems import DescError, Problem
 
 if TYPE_CHECKING:
@@ -146,5 +146,5 @@ class WeightList:
 
     def _known(self, order: Any) -> None:
         if order not in GATE_LAYOUTS:
-            expected = " or ".join(repr(cast("str", name)) for name in GATE_LAYOUTS)
+            expected = alternatives(repr(cast("str", name)) for name in GATE_LAYOUTS)
             raise DescError("weights", [Problem("field.form", "order", brief(order), expected)])

@@ -525,7 +525,7 @@ def input_shape_after(layer: Layer, before: Shape | None, name: str) -> Shape:
     given = layer.input_shape
     if before is None and given is None:
         why = ("only the layers after the first infer theirs",)
-        remedy = "give it input_dim, input_shape or batch_input_shape"
+        remedy = "pass input_dim, input_shape or batch_input_shape to it"
         problems.append(Problem("layer.input_size", "input_shape", "missing", "the sizes of the first layer's input", why, remedy))
     if before is not None and given is not None and not layer.built and not _agree(given, before):
         problems.append(Problem("layer.input_size", "input_shape", str(list(given)), f"{list(before)}, the output of {name}"))

@@ -130,7 +130,7 @@ class Optimizer(ABC):
         xp = backend.xp
         shapes = [weight.value.shape for weight in weights]
         if self._scratch is not None and shapes != self._shapes:
-            remedy = "give each model a separate optimizer"
+            remedy = "create a separate optimizer for each model"
             raise DescError(
                 type(self).__name__, [Problem("optimizer.weights", "weights", f"of the shapes {shapes}", f"{self._shapes}", remedy=remedy)]
             )

@@ -234,7 +234,7 @@ class Recurrent(Layer):
             remedy = "pass input_dim, or input_shape=(steps, size)"
             problems.append(Problem("layer.input_size", "input_shape[2]", "None", "the input's size", remedy=remedy))
         if not problems and self.stateful and input_shape[0] is None:
-            remedy = "give the first layer batch_input_shape=(batch, steps, size)"
+            remedy = "pass batch_input_shape=(batch, steps, size) to the first layer"
             why = ("the state of sample i is kept for sample i of the next batch",)
             problems.append(Problem("layer.batch_size", "input_shape[0]", "None", "a fixed batch size: stateful is True", why, remedy))
         if problems:

@@ -37,9 +37,11 @@ _HEADER = "dmlpy.keras"
 def check_path(owner: str, member: str, path: FilePath) -> None:
     """Raises DescError for what is no name, and for one that says that the file is Keras's, which a reader of it would believe."""
     if str(given_path(owner, member, path)).endswith((".keras", ".h5")):
-        why = ("a file of that kind is Keras's, and this is a safetensors file",)
+        why = ("files of that extension are Keras's, and this is a safetensors file",)
         remedy = f"call it {brief(os.path.splitext(path)[0] + '.safetensors')}"
-        problem = Problem("model.path", member, brief(fspath(path)), "a name that ends in .safetensors, or in nothing", why, remedy)
+        problem = Problem(
+            "model.path", member, brief(fspath(path)), "a name that ends in .safetensors, or without an extension", why, remedy
+        )
         raise DescError(owner, [problem])
 
 

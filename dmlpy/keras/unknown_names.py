@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 KindT = TypeVar("KindT", bound="type[Any]")
 
-_INPUT = "give the first layer input_shape=(...), without the batch"
+_INPUT = "pass input_shape=(...) to the first layer, without the batch"
 _HINTS = {
     "Input": _INPUT,
     "InputLayer": _INPUT,
@@ -28,7 +28,7 @@ _HINTS = {
 LAYER_REMEDIES = {
     "Sequential": "make one Sequential of the layers of both",
     "function": "Activation(name) applies a known function; other layers are classes derived from dmlpy.keras.Layer",
-    "str": "give a layer, such as Dense(10) or Activation('relu')",
+    "str": "pass a layer, such as Dense(10) or Activation('relu')",
 }
 """Remedies for other objects than layers, by the name of their class."""
 
@@ -46,7 +46,7 @@ _ARGUMENTS = ArgumentNames(
         "device": "Sequential takes it: Sequential(device=...)",
         "learning_rate": "the optimizer takes it, as lr: optimizer=Adam(lr=...)",
         "lr": "the optimizer takes it: optimizer=Adam(lr=...)",
-        "class_weight": "give the weight of each sample: sample_weight=...",
+        "class_weight": "pass the weight of each sample: sample_weight=...",
         "steps": "leave it out: all samples are read",
         **dict.fromkeys(("workers", "use_multiprocessing", "max_queue_size"), "leave it out: give a loader of its own workers as x"),
         **dict.fromkeys(("run_eagerly", "jit_compile", "auto_scale_loss"), "leave it out: the operators are compiled for the device"),

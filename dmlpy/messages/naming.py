@@ -100,6 +100,12 @@ def is_c_style(name: str, beside: Iterable[str] = ()) -> bool:
     return name[:1].isupper() if 2 * in_c == len(others) else 2 * in_c > len(others)
 
 
+def alternatives(values: Iterable[object]) -> str:
+    """The choices in a sentence: `FLOAT32, FLOAT16 or INT32`."""
+    texts = [str(value) for value in values]
+    return " or ".join(filter(None, (", ".join(texts[:-1]), *texts[-1:])))
+
+
 def listed(values: Sequence[object], most: int = 16) -> str:
     """Formats a list for a message and shortens it if it is long: `[1, 1, 1, ... 997 more]`."""
     shown = [_text(value) for value in values[:most]]

@@ -10,6 +10,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dmlpy.description.gate_order import GateOrder
+from dmlpy.messages.naming import alternatives
 from dmlpy.messages.problems import DescError, Problem
 from dmlpy.nn.arrays import Array, Native, receive, receive_lengths
 from dmlpy.nn.gates import copy_gates
@@ -194,7 +195,7 @@ def _size_problems(layer: Layer, given: tuple[tuple[str, tuple[int, ...]], ...])
             texts = ["[" + ", ".join("any" if size is None else str(size) for size in form) + "]" for form in forms]
             reasons = (f"[B, H]: B is the batch of x, H = {units} the units of r",) if name in ("h0", "c0") else why
             remedy = _size_remedy(name, shapes[name], forms, gates)
-            problems.append(Problem("array.shape", name, str(list(shapes[name])), " or ".join(texts), reasons, remedy))
+            problems.append(Problem("array.shape", name, str(list(shapes[name])), alternatives(texts), reasons, remedy))
     if not problems and (units == 0 or inputs == 0):
         found = f"H = {units}, I = {inputs}"
         problems.append(Problem("array.shape", "r" if units == 0 else "x", found, "at least one unit and one input"))

@@ -18,6 +18,7 @@ from dmlpy.description.markers import In, Limits, Out, Slot, TensorField, Violat
 from dmlpy.description.sizes import MAX_SIZE, Explained, Sizes, Term, UnboundSymbolError, parse
 from dmlpy.description.support import FLOATS, INT32, SupportRow
 from dmlpy.description.tensors import TensorDesc
+from dmlpy.messages.naming import alternatives
 
 # The parts of query, key and value that each input provides.
 _GIVES = {
@@ -293,7 +294,7 @@ class AttentionDesc(OperatorDesc):
             yield Violation("mask_tensor", "missing", "a mask", (f"mask_type is {self.mask_type}",), "mask_type=NONE is without a mask")
         if self.mask_tensor is not None and self.mask_type is MultiheadAttentionMaskType.NONE:
             names = [item for item in MultiheadAttentionMaskType.spellings() if item != "NONE"]
-            yield Violation("mask_type", "NONE", " or ".join(names), ("there is a mask_tensor",))
+            yield Violation("mask_type", "NONE", alternatives(names), ("there is a mask_tensor",))
 
     @rule("past keys and past values are both given or both absent")
     def past_pair(self, symbols: Sizes, level: FeatureLevel) -> Iterable[Violation]:

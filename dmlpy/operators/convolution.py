@@ -226,7 +226,7 @@ class ConvolutionDesc(ConvolvingDesc, dml="CONVOLUTION"):
         values, described = [*self.positions(symbols)], self.described()
         for axis, window in enumerate(self.windows(symbols)):
             if described is not None and window.dilation > 1 and window.filled_by(described[axis]):
-                values[axis] = Explained(described[axis], f"held by output_tensor; {self.reason(axis, window)} at most")
+                values[axis] = Explained(described[axis], f"from output_tensor; {self.reason(axis, window)} at most")
         return values
 
     def _transposed(self, symbols: Sizes) -> Sequence[Derived]:
@@ -241,7 +241,7 @@ class ConvolutionDesc(ConvolvingDesc, dml="CONVOLUTION"):
                 values.append(sizes[axis])
                 continue
             if described is not None and 0 < described[axis] - value < self.strides[axis]:
-                values.append(Explained(described[axis], f"held by output_tensor; {numbers}, and up to strides[{axis}] - 1 more"))
+                values.append(Explained(described[axis], f"from output_tensor; {numbers}, and up to strides[{axis}] - 1 more"))
                 continue
             spread = f"1 + (filter_tensor.sizes[{axis + 2}] - 1) * dilations[{axis}]"
             cut = f"start_padding[{axis}] - end_padding[{axis}] + output_padding[{axis}]"

@@ -249,7 +249,7 @@ class SlidingDesc(OperatorDesc):
                 continue
             why = [f"{self.slid_over} with padding is {window.padded} = {window.size} + {window.start} + {window.end} there"]
             if window.dilation > 1:
-                why.append(f"the window reaches over {self._extent(axis)} = {window.extent}")
+                why.append(f"the window spans {self._extent(axis)} = {window.extent}")
             remedy = self._channels_last(symbols)
             if window.length <= window.padded:
                 most = (window.padded - 1) // (window.length - 1)

@@ -25,7 +25,7 @@ _OTHER_FORMATS: tuple[tuple[int, bytes, str, str | None], ...] = (
         "a model of llama.cpp (GGUF)",
         "it holds weights alone: export the model that they were made from to ONNX",
     ),
-    (0, b"\x93NUMPY", "an array of NumPy (.npy)", "give the model that reads it"),
+    (0, b"\x93NUMPY", "an array of NumPy (.npy)", "pass the model that reads it"),
     (8, b'{"', "arrays in a safetensors file", "load them into the model that they belong to, and export it: torch.onnx.export"),
     (0, b"{", "text in JSON", "load(onnx.load(path, format='json'))"),
     (0, b"ir_version:", "text of protobuf", "load(onnx.load(path, format='textproto'))"),
@@ -38,7 +38,7 @@ _IN_ARCHIVES: tuple[tuple[bytes, str, str | None], ...] = (
     (b"/constants.pkl", "an archive of PyTorch (.pt), as torch.jit.save writes", PYTORCH_REMEDY),
     (b"metadata.json", "a model of Keras (.keras)", KERAS_REMEDY),
     (b"config.json", "a model of Keras (.keras)", KERAS_REMEDY),
-    (b".npy", "arrays of NumPy (.npz)", "give the model that reads them"),
+    (b".npy", "arrays of NumPy (.npz)", "pass the model that reads them"),
 )
 """Formats of archives by a part of their first bytes: the part, the format, and how the archive becomes a model."""
 _OWN_MODEL = b'"dmlpy.keras":'

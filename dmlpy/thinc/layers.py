@@ -15,6 +15,7 @@ from dmlpy.description.coercion import brief, is_among
 from dmlpy.description.enums import RecurrentDirection
 from dmlpy.description.gate_order import GateOrder
 from dmlpy.devices import device as find_device
+from dmlpy.messages.naming import alternatives
 from dmlpy.messages.problems import DescError, Problem
 from dmlpy.nn.arrays import Home
 from dmlpy.nn.layers import ACTIVATIONS, Layer, Lease, Sizes, Workspace, lease
@@ -96,7 +97,7 @@ def RNN(
     """Creates simple recurrent layers with the activation `tanh` or `relu`; the other arguments, and the errors, are those of `LSTM`."""
     model: Model[SequenceT, SequenceT] = _model("RNN", nO, nI, bi, depth, dropout, init_W, init_b)
     if not is_among(activation, ACTIVATIONS):
-        expected = " or ".join(map(repr, ACTIVATIONS))
+        expected = alternatives(map(repr, ACTIVATIONS))
         raise DescError("dmlpy.thinc.RNN", [Problem("field.form", "activation", brief(activation), expected)])
     model.attrs["activation"] = activation
     return model

@@ -98,7 +98,7 @@ def no_desc(value: Any, expected: str, place: str = "desc") -> Problem:
     remedy = None
     if isinstance(value, type) and issubclass(value, OperatorDesc):
         members = ", ".join([f"{field.name}=..." for field in value.inputs()][:2])
-        remedy = f"give it its members: {value.__name__}({members}{', ' if members else ''}...)"
+        remedy = f"pass its members: {value.__name__}({members}{', ' if members else ''}...)"
     elif isinstance(value, Mapping) and "Type" in value:
         remedy = "read it with OperatorDesc.from_dict"
     elif isinstance(value, str | PurePath):

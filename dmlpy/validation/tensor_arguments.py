@@ -162,13 +162,13 @@ class TensorArguments:
     def _packed_input_problem(self, name: str, marker: In) -> Problem:
         """The problem for a tensor of the operator that is not bound here."""
         if name in self._packed and self._kind != "output":
-            return Problem("bind.packed", name, "given", "nothing: the packed constants hold it")
+            return Problem("bind.packed", name, "given", "nothing: the packed constants contain it")
         if marker.output and self._returned:
             return Problem("bind.misplaced", name, "an output", f"{self._kind}s only: the outputs are returned")
         side = "output" if marker.output else "input"
         ownable = side == "input" and self._kind == CONSTANTS and self._desc.accepts_owned
         other = ", or compile a desc whose tensor has the flag OWNED_BY_DML, which makes it constant" if ownable else ""
-        return Problem("bind.misplaced", name, with_article(side), f"{self._kind}s only", remedy=f"give it with the {side}s{other}")
+        return Problem("bind.misplaced", name, with_article(side), f"{self._kind}s only", remedy=f"pass it with the {side}s{other}")
 
 
 def named(values: Any, kind: str, *, in_order: bool = False) -> tuple[dict[str, Any], list[Problem]]:

@@ -278,9 +278,9 @@ class _Call:
 def _with_sizes_remedy(problem: Problem) -> Problem:
     """The problem of an output whose sizes no input and no attribute determines, with the argument that does."""
     if problem.code == "field.missing" and problem.field == "output_tensors":
-        return replace(problem, remedy="give the sizes of the parts along the axis: output_axis_sizes=[...]")
+        return replace(problem, remedy="pass the sizes of the parts along the axis: output_axis_sizes=[...]")
     if problem.code == "size.unknown" and problem.remedy is None:
-        return replace(problem, remedy="give its sizes: output_sizes=[...]")
+        return replace(problem, remedy="pass its sizes: output_sizes=[...]")
     return problem
 
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 _OF_DIRECTMLX = {
     "Reinterpret": "expression.reshape(...) has other sizes, and expression.viewed(desc) any desc, of the same memory",
-    "FusedActivation": "give fused_activation=dmlpy.ActivationReluDesc() or another activation",
+    "FusedActivation": "pass fused_activation=dmlpy.ActivationReluDesc() or another activation",
     "ConvolutionBuilder": "did you mean x.convolution? its options are keywords",
     "TensorDesc": "did you mean dmlpy.TensorDesc? x.input takes its members",
     "Size2D": "did you mean dmlpy.Size2D?",

@@ -246,12 +246,12 @@ def test_the_command_lists_operators_with_their_equivalents() -> None:
 @pytest.mark.parametrize(
     ("arguments", "status", "message"),
     [
-        (["ADD"], 2, "'ADD' is an operator: give --operators too"),
+        (["ADD"], 2, "'ADD' is an operator: add --operators"),
         (["--operators", "ADDD"], 2, "'ADDD' is not an operator of DirectML's"),
         (["--operators", "--shape", "lstm*"], 2, "leave these out"),
         (["--operators", "--pass", "training"], 2, "leave these out"),
         (["--operators", "--peer", "cupy"], 2, "'cupy' is none of onnxruntime, torch, openvino, jax"),
-        (["--scale", "4"], 2, "give --operators too"),
+        (["--scale", "4"], 2, "add --operators"),
     ],
 )
 def test_what_cannot_be_measured_is_reported(arguments: list[str], status: int, message: str) -> None:

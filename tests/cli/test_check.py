@@ -82,7 +82,7 @@ def test_check_for_programs(tmp_path: Path) -> None:
         "expected": "input_size = 1",
         "why": [
             "WeightTensor is [1, num_directions, hidden_size, input_size]",
-            "input_size = 1: held by InputTensor.Sizes[3]",
+            "input_size = 1: from InputTensor.Sizes[3]",
         ],
         "remedy": None,
         "line": 1,

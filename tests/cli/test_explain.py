@@ -284,8 +284,8 @@ def test_help_shows_no_type_behind_flags(command: tuple[str, ...]) -> None:
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("gemm", "'gemm' is an operator: give --operators too"),
-        ("DML_OPERATOR_GEMM", "is an operator: give --operators too"),
+        ("gemm", "'gemm' is an operator: add --operators"),
+        ("DML_OPERATOR_GEMM", "is an operator: add --operators"),
         ("gru-64-b1-t100", "'gru-64-b1-t100' is a shape: give it as --shape gru-64-b1-t100"),
         ("foo", "'foo' is neither a shape (--shape) nor an operator"),
         ("gru-64-b1-t10", "did you mean gru-64-b1-t100?"),

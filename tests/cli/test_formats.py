@@ -141,7 +141,7 @@ def test_github_annotates_file_line_and_column(files: dict[str, Path]) -> None:
     told = f"::error file=wrong é.json,line={line},col={column},title=dmlpy size.equal::"
     assert lines["size.equal"] == (
         f"{told}dispatchable 'rnn', DML_RNN_OPERATOR_DESC: WeightTensor.Sizes[3] is 97, expected input_size = 1  [size.equal]"
-        "%0AWeightTensor is [1, num_directions, hidden_size, input_size]%0Ainput_size = 1: held by InputTensor.Sizes[3]"
+        "%0AWeightTensor is [1, num_directions, hidden_size, input_size]%0Ainput_size = 1: from InputTensor.Sizes[3]"
     )
     key_line, key_column = place_of(files["warned"], '"sizeInByte"')
     assert lines["member.ignored"].startswith(f"::warning file=warned é.json,line={key_line},col={key_column},title=dmlpy member.ignored::")

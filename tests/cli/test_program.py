@@ -7,9 +7,10 @@ import sys
 from pathlib import Path
 
 import pytest
+import typer.main
 
 import dmlpy as dml
-from dmlpy.cli.main import UNWRITTEN
+from dmlpy.cli.main import OTHER_COMMANDS, UNWRITTEN, app
 from dmlpy.inspection.explain import find
 from tests.support.commands import dmlpy
 from tests.support.dxdispatch.models import rnn_model, write
@@ -29,6 +30,21 @@ def test_a_file_in_the_place_of_a_command(name: str) -> None:
     assert (status, out) == (2, "")
     command = "onnx run" if name.endswith(".onnx") else "run"
     assert f"did you mean dmlpy {command} {name}?" in " ".join(err.replace("│", " ").split())
+
+
+@pytest.mark.parametrize("name", ["devices", "validate", "version"])
+def test_commands_by_the_names_of_other_programs(name: str) -> None:
+    status, _, err = dmlpy(name)
+    assert status == 2
+    assert f"did you mean dmlpy {OTHER_COMMANDS[name]}?" in " ".join(err.replace("│", " ").split())
+
+
+def test_the_commands_that_are_meant_exist() -> None:
+    program = typer.main.get_command(app)
+    for name, meant in OTHER_COMMANDS.items():
+        assert name not in program.commands
+        first, *rest = meant.split()
+        assert first.startswith("--") or (set(rest) <= program.commands[first].commands.keys() if rest else first in program.commands)
 
 
 def test_a_file_without_a_known_ending_and_an_unknown_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

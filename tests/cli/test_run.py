@@ -105,7 +105,7 @@ def test_run_reports_errors_on_stderr_without_a_traceback(tmp_path: Path) -> Non
         f"{path}, dispatchable 'rnn', DML_RNN_OPERATOR_DESC: 1 problem",
         f"{path}:1:{column}: WeightTensor.Sizes[3] is 2, expected input_size = 1  [size.equal]",
         "      WeightTensor is [1, num_directions, hidden_size, input_size]",
-        "      input_size = 1: held by InputTensor.Sizes[3]",
+        "      input_size = 1: from InputTensor.Sizes[3]",
     ]
 
 

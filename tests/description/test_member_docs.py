@@ -110,7 +110,7 @@ def test_types_of_the_constructor(kind: type[dml.TensorDesc], name: str, expecte
 TYPES = [
     (dml.LSTMDesc, "input_tensor", "FLOAT32 or FLOAT16"),
     (dml.LSTMDesc, "sequence_lengths_tensor", "UINT32"),
-    (dml.ActivationReluDesc, "input_tensor", "FLOAT32 or FLOAT16; from 5_1 on also INT32 or INT16 or INT8"),
+    (dml.ActivationReluDesc, "input_tensor", "FLOAT32 or FLOAT16; from 5_1 on also INT32, INT16 or INT8"),
     (dml.GRUGradDesc, "reserve_tensor", "FLOAT32"),
 ]
 
@@ -124,7 +124,7 @@ def test_types_by_level(kind: type[dml.OperatorDesc], name: str, expected: str) 
 def test_types_that_an_attribute_chooses() -> None:
     (output,) = (member for member in dml.ReduceDesc.members() if member.kind == "output")
     indices, *values = output.types().split(". With ")
-    assert indices == "With function ARGMIN or ARGMAX: UINT32; from 3_0 on also INT32 or UINT64 or INT64"
+    assert indices == "With function ARGMIN or ARGMAX: UINT32; from 3_0 on also INT32, UINT64 or INT64"
     assert all("UINT32; from 3_0" not in text for text in values)
     assert output.types_at(dml.FeatureLevel.FL_1_0) == frozenset({dml.DataType.FLOAT32, dml.DataType.FLOAT16, dml.DataType.UINT32})
 

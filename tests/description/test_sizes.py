@@ -57,7 +57,7 @@ def test_align(pattern: str, count: int, expected: str | None) -> None:
 def test_most_places_win() -> None:
     sizes = known(("h", 5, "a"), ("h", 6, "b"), ("2*h", 12, "c"))
     assert sizes["h"] == 6
-    assert sizes.why("h") == "h = 6: held by b.sizes[0], c.sizes[0]"
+    assert sizes.why("h") == "h = 6: from b.sizes[0], c.sizes[0]"
 
 
 def test_a_tie_goes_to_the_earliest() -> None:
@@ -75,10 +75,10 @@ def test_attributes_outrank_any_number_of_tensors() -> None:
 @pytest.mark.parametrize(
     ("count", "expected"),
     [
-        (1, "h = 5: held by p0.sizes[0]"),
-        (3, "h = 5: held by p0.sizes[0], p1.sizes[0], p2.sizes[0]"),
-        (4, "h = 5: held by p0.sizes[0], p1.sizes[0], p2.sizes[0] and 1 more"),
-        (7, "h = 5: held by p0.sizes[0], p1.sizes[0], p2.sizes[0] and 4 more"),
+        (1, "h = 5: from p0.sizes[0]"),
+        (3, "h = 5: from p0.sizes[0], p1.sizes[0], p2.sizes[0]"),
+        (4, "h = 5: from p0.sizes[0], p1.sizes[0], p2.sizes[0] and 1 more"),
+        (7, "h = 5: from p0.sizes[0], p1.sizes[0], p2.sizes[0] and 4 more"),
     ],
 )
 def test_three_witnesses_at_most(count: int, expected: str) -> None:
@@ -112,7 +112,7 @@ def test_fallbacks_count_only_where_nothing_else_does() -> None:
     assert sizes.why("h").startswith("h = 5: ")
     sizes.add_tensor("a", parse("h"), parse("h"), [7])
     assert dict(sizes) == {"h": 7}
-    assert sizes.why("h") == "h = 7: held by a.sizes[0]"
+    assert sizes.why("h") == "h = 7: from a.sizes[0]"
     with pytest.raises(UnboundSymbolError):
         sizes.why("t")
 
@@ -123,8 +123,8 @@ def test_runs() -> None:
     for place, given in (("x", [1, 5, 4]), ("y", [1, 5, 7, 4]), ("z", [1, 6, 7, 6])):
         sizes.add_tensor(place, pattern, align(pattern, len(given)) or (), given)
     assert sizes.run("window") == (5, 7)
-    assert sizes.why("len(window)") == "len(window) = 2: held by y.sizes, z.sizes"
-    assert sizes.why("k") == "k = 2: held by x.sizes[2], y.sizes[3]"
+    assert sizes.why("len(window)") == "len(window) = 2: from y.sizes, z.sizes"
+    assert sizes.why("k") == "k = 2: from x.sizes[2], y.sizes[3]"
     assert sizes.explain(parse("1 3*k other"), [1, 6, 9])
     assert not sizes.explain(parse("1 3*k other"), [1, 7, 9])
     assert sizes.explain(parse("4*other"), [8])

@@ -206,7 +206,7 @@ def test_what_is_given_in_the_wrong_place_is_reported_where_it_belongs() -> None
     with pytest.raises(dml.BindError) as error:
         op.prepare(**constants, **arrays)
     assert codes(error) == dict.fromkeys(arrays, "bind.misplaced")
-    assert {problem.remedy for problem in error.value.problems} == {"give it with the inputs"}  # which cannot be owned
+    assert {problem.remedy for problem in error.value.problems} == {"pass it with the inputs"}  # which cannot be owned
     prepared = op.prepare(**constants)
     for attempt in (lambda: prepared(**arrays, **constants), lambda: prepared.bind({**arrays, **constants}, outputs)):
         with pytest.raises(dml.BindError) as error:

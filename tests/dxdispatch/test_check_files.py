@@ -279,7 +279,7 @@ def test_positions_in_a_graph(tmp_path: Path) -> None:
     assert ("size.equal", "Nodes[0].OutputTensor.Sizes[1]", "77") in found
     assert ("graph.index", "OutputEdges[0].FromNodeOutputIndex", "9,") in found
     text = check_file(write(tmp_path, json.dumps(data, indent=1))).text()
-    assert "held by InputTensor.Sizes[1]" in text, "as the file spells its members"
+    assert "from InputTensor.Sizes[1]" in text, "as the file spells its members"
 
 
 def test_keys_given_twice_and_syntax_errors_have_positions(tmp_path: Path) -> None:

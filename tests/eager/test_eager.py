@@ -232,7 +232,7 @@ def wrong_calls() -> Iterator[tuple[str, Callable[[], Any], list[str]]]:
     yield (
         "flags",
         lambda: eager.gemm(single, single.T, flags="ALLOW_HALF_PRECISION_COMPUTATION"),
-        ["flags is not an argument of this function", "describe the operator and give it to dml.compile(desc, flags=...)"],
+        ["flags is not an argument of this function", "describe the operator and pass it to dml.compile(desc, flags=...)"],
     )
     yield (
         "padding",

@@ -128,7 +128,7 @@ def stateful() -> Sequential:
 ERRORS: dict[str, tuple[Callable[[], Any], str]] = {
     "an iterator without steps": (
         lambda: line().fit(iter(BATCHES), epochs=2),
-        r"steps_per_epoch is None, expected a number, for 2 epochs of a list_iterator(.|\n)*remedy: give the batches of an epoch",
+        r"steps_per_epoch is None, expected a number, for 2 epochs of a list_iterator(.|\n)*remedy: pass the batches of an epoch",
     ),
     "validation without steps": (
         lambda: line().fit(X, Y, epochs=2, validation_data=iter(BATCHES)),

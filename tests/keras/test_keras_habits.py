@@ -168,7 +168,7 @@ def test_a_metric_is_watched_by_either_name(monitor: str, recwarn: pytest.Warnin
 
 
 REFUSED = [
-    (EarlyStopping("val_loss"), {}, "remedy: give validation_data or validation_split"),
+    (EarlyStopping("val_loss"), {}, "remedy: pass validation_data or validation_split"),
     (EarlyStopping("val_los"), {"validation_split": 0.5}, "remedy: did you mean val_loss?"),
     (ReduceLROnPlateau("val_mse"), {"validation_split": 0.5}, "expected one of loss, acc, val_loss, val_acc, learning_rate"),
 ]
@@ -300,10 +300,10 @@ def test_an_unknown_method_of_a_model(name: str, hint: str) -> None:
 @pytest.mark.parametrize(
     ("name", "remedy"),
     [
-        ("scaled_tanh", r"remedy: give its desc: dmlpy\.ActivationScaledTanhDesc\(\.\.\.\)"),
+        ("scaled_tanh", r"remedy: pass its desc: dmlpy\.ActivationScaledTanhDesc\(\.\.\.\)"),
         ("mish", "no single operator computes it"),
         ("tanhh", "did you mean tanh"),
-        (np.tanh, "give its name: 'tanh'"),
+        (np.tanh, "pass its name: 'tanh'"),
         (dml.ActivationReluDesc, r"call the class: ActivationReluDesc\(\.\.\.\)"),
     ],
 )

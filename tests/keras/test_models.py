@@ -386,7 +386,7 @@ ERRORS: list[tuple[str, Callable[[], Any], str]] = [
     (
         "first layer without a size",
         lambda: model(Dense(3)),
-        r"input_shape is missing, expected the sizes of the first layer's input  \[layer\.input_size\]\n(.|\n)*remedy: give it input_dim",
+        r"input_shape is missing, expected the sizes of the first layer's input  \[layer\.input_size\]\n(.|\n)*remedy: pass input_dim",
     ),
     ("recurrent layer without a size", lambda: model(LSTM(3)), r"\[layer\.input_size\]"),
     ("steps without a size", lambda: model(LSTM(3, input_length=10)), r"\[layer\.input_size\]"),

@@ -137,8 +137,8 @@ REFUSED: list[tuple[str, Callable[[ModelProto], object], str, str]] = [
     ("an opset of the future", lambda built: setattr(built.opset_import[0], "version", 999), "onnx.opset", "install a newer version"),
     ("no graph", lambda built: built.ClearField("graph"), "onnx.protobuf", "a model's graph"),
     ("bodies in bodies", _deep, "onnx.size", "bodies within each other"),
-    ("a function that calls itself", _functions(("f", "g"), ("g", "f")), "onnx.function", "calls itself"),
-    ("functions that grow", _functions(*((f"f{n}", f"f{n + 1}") for n in range(12))), "onnx.limit", "nodes, those of functions included"),
+    ("a function that calls itself", _functions(("f", "g"), ("g", "f")), "onnx.function", "recursive"),
+    ("functions that grow", _functions(*((f"f{n}", f"f{n + 1}") for n in range(12))), "onnx.limit", "nodes, including those of functions"),
     (
         "a call of too many inputs",
         lambda built: _functions(("f", "Relu"))(built) or built.graph.node[-1].input.append("x"),
@@ -240,8 +240,8 @@ def test_bytes_have_no_folder() -> None:
     ("data", "text"),
     [
         (b"", "empty, expected"),
-        (b"\xff\xff", "bytes that are no ONNX model"),
-        (small().SerializeToString()[:-40], "bytes that are no ONNX model"),
+        (b"\xff\xff", "not an ONNX model"),
+        (small().SerializeToString()[:-40], "not an ONNX model"),
         (b"{}", "format='json'"),
         (b"\n ir_version: 9\n", "format='textproto'"),
         (b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n", "git lfs pull"),

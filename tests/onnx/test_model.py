@@ -31,7 +31,7 @@ def mixed_model() -> onnx.Model:
 def test_open_sizes_are_listed_and_bound_by_a_call() -> None:
     found = mixed_model()
     (problem,) = found.interpretation().records[0].problems
-    assert (problem.code, problem.remedy) == ("onnx.dynamic", "give sizes for 'n'")
+    assert (problem.code, problem.remedy) == ("onnx.dynamic", "pass sizes for 'n'")
     compiled = found.compile("numpy")
     for count in (4, 2):
         x = np.random.default_rng(count).standard_normal((count, 3)).astype(np.float32)

@@ -158,7 +158,7 @@ def test_models_and_graphs_are_read_from_standard_input(command: str, tmp_path: 
     assert dmlpy("onnx", command, "-", *options, stdin=b"\1\2\3")[0] == 1
     if command == "export":
         status, _, err = dmlpy("onnx", "export", "-", stdin=given)
-        assert (status, "give --output MODEL.onnx" in err) == (2, True)
+        assert (status, "pass --output MODEL.onnx" in err) == (2, True)
         assert dmlpy("onnx", "export", ".")[0] == 2
 
 

@@ -74,7 +74,7 @@ def test_a_loop_is_one_node() -> None:
     ("given", "runs", "kind", "message"),
     [
         ({}, 2, dml.BindError, "x is not given"),
-        ({"x": np.ones((2, 3), np.float32)}, 0, dml.DescError, "runs is 0, expected a whole number of runs from 1 on"),
+        ({"x": np.ones((2, 3), np.float32)}, 0, dml.DescError, "runs is 0, expected a whole number, at least 1"),
     ],
     ids=["inputs", "runs"],
 )

@@ -120,7 +120,7 @@ COMPLAINTS = [
         "act",
         "alone",
         "onnx.dynamic",
-        ("'x', float32 [batch, 3, height, width]", "compiles the operator anew", "give sizes for 'batch', 'height', 'width'"),
+        ("'x', float32 [batch, 3, height, width]", "compiles the operator anew", "pass sizes for 'batch', 'height', 'width'"),
     ),
     # No node ran on DirectML: kernels hold for single versions of operators.
     Complaint(
@@ -150,7 +150,7 @@ COMPLAINTS = [
         "join",
         "problems",
         "onnx.cpu_preferred",
-        ("Concat, which computes with sizes", "give all sizes of the inputs"),
+        ("Concat, which computes with sizes", "pass all sizes of the inputs"),
         where="host",
     ),
 ]

@@ -159,7 +159,7 @@ def test_a_file_is_what_its_bytes_are(
     try:
         ModelProto.FromString(data)
     except DecodeError:
-        assert "bytes that are no ONNX model" in str(outcome(lambda: loaded_from(data, tmp_path)))
+        assert "not an ONNX model" in str(outcome(lambda: loaded_from(data, tmp_path)))
     found = outcome(lambda: loaded_from(data, tmp_path))
     monkeypatch.setattr(separate_weights, "_LEAST_FILE", len(data) + 1)
     assert found == outcome(lambda: loaded_from(data, tmp_path))

@@ -88,11 +88,11 @@ ADD_BIAS = """\
 DML_ELEMENT_WISE_ADD_OPERATOR_DESC: 2 problems
  1. b_tensor.sizes[0] is 1, expected sizes[0] = 2  [size.equal]
       b_tensor is [*sizes]
-      sizes[0] = 2: held by a_tensor.sizes[0], output_tensor.sizes[0]
+      sizes[0] = 2: from a_tensor.sizes[0], output_tensor.sizes[0]
       remedy: an input repeats by strides of 0, never by its sizes: sizes [2, 3, 4, 1] and strides [0, 1, 0, 0]
  2. b_tensor.sizes[2] is 1, expected sizes[2] = 4  [size.equal]
       b_tensor is [*sizes]
-      sizes[2] = 4: held by a_tensor.sizes[2], output_tensor.sizes[2]
+      sizes[2] = 4: from a_tensor.sizes[2], output_tensor.sizes[2]
       remedy: an input repeats by strides of 0, never by its sizes: sizes [2, 3, 4, 1] and strides [0, 1, 0, 0]"""
 
 

@@ -139,7 +139,7 @@ DML_QUANTIZE_OPERATOR_DESC: 4 problems
  1. quantization_tensors has 2 tensors, expected 1, the scale  [quantization_tensor_count]
       quantization_type is SCALE
  2. quantization_tensors[0].sizes[1] is 4, expected 1 or another divisor of sizes[1] = 6  [quantization_block]
-      sizes[1] = 6: held by input_tensor.sizes[1], output_tensor.sizes[1]
+      sizes[1] = 6: from input_tensor.sizes[1], output_tensor.sizes[1]
  3. quantization_tensors[0].data_type is FLOAT16, expected FLOAT32  [quantization_tensor_types]
       quantization_tensors[0] is the scale
       input_tensor has elements of type FLOAT32
@@ -151,7 +151,7 @@ BAD_LINEAR = """\
 DML_ELEMENT_WISE_QUANTIZE_LINEAR_OPERATOR_DESC: 3 problems
  1. scale_tensor.sizes[2] is 1, expected sizes[2] = 3  [size.equal]
       scale_tensor is [*sizes]
-      sizes[2] = 3: held by input_tensor.sizes[2], output_tensor.sizes[2]
+      sizes[2] = 3: from input_tensor.sizes[2], output_tensor.sizes[2]
       remedy: an input repeats by strides of 0, never by its sizes: sizes [1, 2, 3, 1] and strides [0, 1, 0, 0]
  2. scale_tensor.data_type is FLOAT16, expected FLOAT32  [quantize_scale_type]
       input_tensor has elements of type INT32

@@ -125,7 +125,7 @@ def test_messages() -> None:
     assert text(normalization("1", scale_tensor=tensor(1, 1, 1, 3))) == (
         "DML_MEAN_VARIANCE_NORMALIZATION1_OPERATOR_DESC: 1 problem\n"
         " 1. scale_tensor.sizes[3] is 3, expected 1 or sizes[3] = 5  [statistics_sizes]\n"
-        "      sizes[3] = 5: held by input_tensor.sizes[3], output_tensor.sizes[3]\n"
+        "      sizes[3] = 5: from input_tensor.sizes[3], output_tensor.sizes[3]\n"
         "      remedy: sizes [1, 3, 1, 1] repeat along all dimensions but 1; sizes name dimensions, strides alone define a layout"
     )
     assert text(normalization("0", bias_tensor=None), "5_1") == (

@@ -224,7 +224,7 @@ def test_messages() -> None:
         "      a_zero_point_tensor is [1, 1, a_zero_point_count, 1]\n"
         "      remedy: one for each row is sizes [1, 1, 5, 1]\n"
         " 2. b_zero_point_tensor.sizes[3] is 7, expected 1, or n = 11  [quantized_counts]\n"
-        "      n = 11: held by b_tensor.sizes[3], output_tensor.sizes[3]"
+        "      n = 11: from b_tensor.sizes[3], output_tensor.sizes[3]"
     )
     counts = convolution(filter_zero_point_tensor=int8(64))
     assert lay_out(counts.c_name, dml.check(counts)) == (

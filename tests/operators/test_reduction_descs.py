@@ -152,7 +152,7 @@ def test_messages() -> None:
         "DML_TOP_K_OPERATOR_DESC: 1 problem\n"
         " 1. k is 7, expected at most sizes[2] = 4  [top_k_limit]\n"
         "      axis is 2\n"
-        "      sizes[2] = 4: held by input_tensor.sizes[2]"
+        "      sizes[2] = 4: from input_tensor.sizes[2]"
     )
     assert (
         text(reduce(**integers(2, 3, 1, 5, data_type="INT64")).replace(function="MIN"), "4_1").count("feature level 5_0 takes INT64") == 2

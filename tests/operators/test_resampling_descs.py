@@ -121,7 +121,7 @@ def test_messages() -> None:
         "      output_tensor is [*output_sizes]\n"
         "      len(output_sizes) = 4: as many dimensions as input_tensor has\n"
         " 2. scales has 2 entries, expected 4  [attribute.length]\n"
-        "      len(sizes) = 4: held by input_tensor.sizes"
+        "      len(sizes) = 4: from input_tensor.sizes"
     )
     assert text(upsample(height=4)) == (
         "DML_UPSAMPLE_2D_OPERATOR_DESC: 1 problem\n"
@@ -132,7 +132,7 @@ def test_messages() -> None:
     assert text(values(biases=2)) == (
         "DML_VALUE_SCALE_2D_OPERATOR_DESC: 1 problem\n"
         " 1. bias has 2 numbers, expected channel_count = 3  [image_channels]\n"
-        "      channel_count = 3: held by input_tensor.sizes[1], output_tensor.sizes[1]"
+        "      channel_count = 3: from input_tensor.sizes[1], output_tensor.sizes[1]"
     )
 
 

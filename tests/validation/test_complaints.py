@@ -270,7 +270,7 @@ COMPLAINTS = [
         everywhere("statistics_sizes", "scale_tensor.sizes[1]", "bias_tensor.sizes[1]"),
         [
             "scale_tensor.sizes[1] is 32, expected 1",
-            "held by input_tensor.sizes[1]",
+            "from input_tensor.sizes[1]",
             "sizes [1, 1, 32, 1] repeat along all dimensions but 2",
         ],
         instance_norm(1, 1, 32, 1),
@@ -431,7 +431,7 @@ COMPLAINTS = [
         "gave an LSTM its input with the batch first",
         lstm(tensor(1, 1, 24, 20), ENTRY, 1, 1, 1, 80),
         everywhere("size.equal", "output_sequence_tensor.sizes[0]", "output_sequence_tensor.sizes[2]"),
-        ["is 24, expected seq_length = 1", "held by input_tensor.sizes[1]", "is sizes [1, 24, 1, 20], strides [480, 20, 480, 1]"],
+        ["is 24, expected seq_length = 1", "from input_tensor.sizes[1]", "is sizes [1, 24, 1, 20], strides [480, 20, 480, 1]"],
         lstm(tensor(1, 24, 1, 20, strides=[480, 20, 480, 1]), ENTRY, 1, 1, 1, 80),
     ),
     Complaint(

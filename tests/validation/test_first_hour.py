@@ -170,7 +170,7 @@ WRONG: dict[str, tuple[Callable[[], Any], list[str]]] = {
     ),
     "a named activation": (lambda: lstm(activation_descs=["tanh"]), ["write ActivationTanhDesc()"]),
     "an activation's class": (lambda: lstm(activation_descs=[dml.ActivationTanhDesc]), ["call the class, ActivationTanhDesc()"]),
-    "a cast without a type": (lambda: dml.CastDesc(input_tensor=tensor(2)), ["give its desc: TensorDesc(data_type=..., sizes=...)"]),
+    "a cast without a type": (lambda: dml.CastDesc(input_tensor=tensor(2)), ["pass its desc: TensorDesc(data_type=..., sizes=...)"]),
     "an assignment": (assign, ["descs are immutable", "desc.replace(input_tensor=None)"]),
     # types
     "ONNX's FLOAT": (lambda: dml.TensorDesc(data_type="FLOAT", sizes=[1]), ["did you mean FLOAT32?"]),
@@ -202,11 +202,11 @@ WRONG: dict[str, tuple[Callable[[], Any], list[str]]] = {
     ),
     "sizes that are free": (
         lambda: eager.resample(ones(1, 1, 4, 4), scales=[1, 1, 2, 2], interpolation_mode="LINEAR"),
-        ["remedy: give its sizes: output_sizes=[...]"],
+        ["remedy: pass its sizes: output_sizes=[...]"],
     ),
     "parts of unknown sizes": (
         lambda: eager.split(A, axis=1),
-        ["remedy: give the sizes of the parts along the axis: output_axis_sizes=[...]"],
+        ["remedy: pass the sizes of the parts along the axis: output_axis_sizes=[...]"],
     ),
     "no operand": (lambda: eager.activation_relu(None), ["1 problem\n", "input_tensor is missing, expected a tensor"]),
     # bind
@@ -265,7 +265,7 @@ WRONG: dict[str, tuple[Callable[[], Any], list[str]]] = {
     ),
     "a compiled graph to compare": (
         lambda: dml.compare(GRAPH, {"x": A}, ["cpu", "numpy"]),
-        ["remedy: give it the graph that was compiled: compiled.graph"],
+        ["remedy: pass the graph that was compiled: compiled.graph"],
     ),
     "flags that are none": (lambda: dml.compare(GRAPH.graph, {"x": A}, ["cpu", "numpy"], flags="HALF"), ["flags is 'HALF', expected one"]),
     # operators by other names
@@ -289,7 +289,7 @@ def test_a_mistake_is_told_with_its_place_and_its_remedy(name: str) -> None:
     [
         (lambda: OWNING.prepare(B), "op.prepare(b_tensor=...); 1 value without a name"),
         (lambda: GEMM.bind([A, B, None], [ones(2, 4)]).rebind(A), "dispatch.rebind(a_tensor=..., b_tensor=..., output_tensor=...); "),
-        (lambda: JOIN(A, A, axis=0), "give it a list: join([a, b], ...)"),
+        (lambda: JOIN(A, A, axis=0), "pass it a list: join([a, b], ...)"),
         (lambda: eager.reduce(A, "SUM"), "attributes are given by name, function=..., axes=..."),
     ],
     ids=["prepare", "rebind", "operands of a list", "an attribute"],
@@ -322,7 +322,7 @@ def test_a_tensor_that_cannot_be_prints_no_bytes() -> None:
 
 @pytest.mark.parametrize("call", [dml.check, dml.compile, dml.reference], ids=lambda call: call.__name__)
 def test_a_class_without_its_members_is_told_to_be_given_them(call: Callable[[Any], Any]) -> None:
-    with pytest.raises(dml.DescError, match=re.escape("remedy: give it its members: GEMMDesc(a_tensor=..., b_tensor=..., ...)")):
+    with pytest.raises(dml.DescError, match=re.escape("remedy: pass its members: GEMMDesc(a_tensor=..., b_tensor=..., ...)")):
         call(dml.GEMMDesc)
 
 

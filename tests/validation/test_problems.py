@@ -31,7 +31,7 @@ DML_RNN_OPERATOR_DESC: 5 problems
       num_directions = 2: direction is BIDIRECTIONAL
  2. bias_tensor.sizes[3] is 11, expected 2*hidden_size = 10  [size.equal]
       bias_tensor is [1, 1, num_directions, 2*hidden_size]
-      hidden_size = 5: held by weight_tensor.sizes[2], recurrence_tensor.sizes[2], recurrence_tensor.sizes[3] and 1 more
+      hidden_size = 5: from weight_tensor.sizes[2], recurrence_tensor.sizes[2], recurrence_tensor.sizes[3] and 1 more
  3. sequence_lengths_tensor.data_type is INT32, expected UINT32  [type.support]
       remedy: describe it as UINT32: numbers of 0 to 2147483647 have the same bytes in both
  4. output_single_tensor.strides[1] is 0, expected a stride that keeps the 2 entries of axis 1 apart  [stride.broadcast]

@@ -83,11 +83,11 @@ class GraphArguments(NamedTuple):
     def _unexpected_problem(self, name: str, wanted: Iterable[str], order: Sequence[str], kind: str) -> Problem:
         """The problem with memory for a tensor that is not bound here."""
         if kind == "input" and name in self.prepared:
-            return Problem("bind.packed", name, "given", "nothing: prepare has taken it")
+            return Problem("bind.packed", name, "given", "nothing: prepare has copied it")
         if kind == "input" and name in order and name not in self.layouts:
             return Problem("bind.unknown", name, "given", "None: no node reads this input, so nothing says what it holds")
         if kind == "input" and name in order:  # of those that are not owned, only `prepare` wants none
-            remedy = "give it with each call, or declare it with the flag OWNED_BY_DML, which makes it constant"
+            remedy = "pass it with each call, or declare it with the flag OWNED_BY_DML, which makes it constant"
             return Problem("bind.misplaced", name, "an input without the flag OWNED_BY_DML", "owned inputs only", remedy=remedy)
         expected = f"one of {', '.join(wanted)}" if wanted else "nothing"
         return Problem("bind.unknown", name, f"not among the {kind}s of the graph", expected, remedy=did_you_mean(name, wanted))

@@ -333,7 +333,7 @@ class CompiledGraph:
             memory = binding.memory_of(persistent, area)
         elif self.prepared_inputs:
             names = ", ".join(self.prepared_inputs)
-            remedy = "bind what g.prepare(...) returns, or give the memory that it has filled as persistent"
+            remedy = "bind what g.prepare(...) returns, or pass the memory that it has filled as persistent"
             why = (f"{names}: flagged OWNED_BY_DML",)
             problems = [Problem("bind.unprepared", "persistent", "not given", "memory with the owned inputs of the graph", why, remedy)]
         return self._bind(inputs, outputs, temporary, memory, problems, producers)

@@ -98,7 +98,7 @@ class GraphDispatch(Rebindable):
 
     def _not_bound(self, name: str) -> Problem:
         if name in self.graph.prepared_inputs:
-            return Problem("bind.packed", name, "given", "nothing: prepare has taken it")
+            return Problem("bind.packed", name, "given", "nothing: prepare has copied it")
         expected = f"one of {', '.join(self._bound)}"
         return Problem("bind.unknown", name, "not bound by this dispatch", expected, remedy=did_you_mean(name, self._bound))
 

@@ -194,7 +194,7 @@ def _bind_buffer(device: Device, name: str, desc: TensorDesc, buffer: Buffer, *,
         if (where := device.place_of(pointer)) is not None:
             problems.append(_foreign_memory_problem(device, name, where, "a buffer"))
         if size < desc.extent_in_bytes:
-            why = f"{desc.summary()} reaches {plural(desc.extent_in_bytes, 'byte')}"
+            why = f"{desc.summary()} spans {plural(desc.extent_in_bytes, 'byte')}"
             problems.append(
                 Problem(
                     "buffer.size", name, f"a buffer of {plural(size, 'byte')}", f"at least {plural(desc.extent_in_bytes, 'byte')}", (why,)
@@ -208,7 +208,7 @@ def _foreign_memory_problem(device: Device, name: str, where: str, what: str) ->
     """The problem with memory that the device cannot use."""
     expected, why = f"memory of {device.name}", f"the operator was compiled for {device.name}"
     if where == "cpu":
-        remedy = "give memory of the GPU, page-locked or managed memory"
+        remedy = "pass memory of the GPU, page-locked or managed memory"
         return Problem("array.device", name, f"{what} in host memory", expected, (why,), remedy)
     peers = f"{device.name} does not use memory of other GPUs, even where peer access is enabled"
     remedy = f"copy it to {device.name}, or compile with device={where!r}"

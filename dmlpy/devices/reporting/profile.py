@@ -215,7 +215,7 @@ def checked_runs(runs: Any, method: str) -> int:
         DescError: it is not a number from 1 on.
     """
     if isinstance(runs, bool) or not isinstance(runs, int) or runs < 1:
-        raise DescError(method, [Problem("profile.runs", "runs", brief(runs), "a whole number of runs from 1 on")])
+        raise DescError(method, [Problem("profile.runs", "runs", brief(runs), "a whole number, at least 1")])
     return runs
 
 

@@ -273,7 +273,7 @@ def _parse(data: bytes, name: str, limits: Limits) -> ModelProto:
     else:
         if data:
             return proto
-    found, remedy = other_format(data) or ("bytes that are no ONNX model", None)
+    found, remedy = other_format(data) or ("not an ONNX model", None)
     raise DescError(f"onnx.load: {name}", [Problem("onnx.protobuf", "", found, "a serialized ModelProto", remedy=remedy)])
 
 

@@ -164,8 +164,8 @@ def _function_problems(functions: Mapping[FunctionKey, FunctionProto], model: Mo
             yield Problem(
                 "onnx.function",
                 f"functions[{function.name!r}]",
-                "one that calls itself, or calls too deeply",
-                f"at most {MAX_DEPTH} calls within one another",
+                "recursive, or nested too deeply",
+                f"at most {MAX_DEPTH} nested calls",
             )
             return
     try:
@@ -174,7 +174,7 @@ def _function_problems(functions: Mapping[FunctionKey, FunctionProto], model: Mo
         return  # too deep: reported with the graph
     total = len(called) + sum(nodes for nodes, _ in called)
     if total > most:
-        yield limit_problem("nodes", "graph", Count(f"{total} nodes, those of functions included"), most, "nodes")
+        yield limit_problem("nodes", "graph", Count(f"{total} nodes, including those of functions"), most, "nodes")
     total_bytes, allowed = (
         sum(taken for _, taken in called),
         most_bytes(limits, ModelSize(0, sum(item.ByteSize() for item in model.functions))),

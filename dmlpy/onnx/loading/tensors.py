@@ -160,7 +160,7 @@ def _field_problem(tensor: TensorProto) -> Problem | None:
             "onnx.tensor", others[0] if others else "raw_data", "given", f"absent: {element_name(tensor.data_type)} is in {field}"
         )
     if tensor.data_type == TensorProto.STRING and not all(map(is_text, tensor.string_data)):
-        return Problem("onnx.tensor", field, "bytes that are no UTF-8", "text")
+        return Problem("onnx.tensor", field, "not UTF-8", "text")
     if entries == expected:
         return None
     why = (f"the tensor is {element_name(tensor.data_type)} {listed(tensor.dims)}",)

@@ -13,7 +13,7 @@ import numpy as np
 from onnx import NodeProto, helper
 
 from dmlpy.messages.naming import listed
-from dmlpy.messages.problems import DeviceError, Problem
+from dmlpy.messages.problems import Count, DeviceError, Problem
 from dmlpy.onnx.domains.host_operators import find_host_operator
 from dmlpy.onnx.loading.schemas import schema_of
 from dmlpy.system import forks
@@ -127,7 +127,9 @@ class HostProgram:
         text = f"{type(error).__name__}: {error}".splitlines()[0]
         given = [f"{name!r} {_summary(value)}" for name, value in (inputs or {}).items()]
         why = (f"inputs: {', '.join(given[:_MOST_INPUTS])}" + (", ..." if len(given) > _MOST_INPUTS else ""),) if given else ()
-        return DeviceError("the host", [Problem("onnx.host", self.label, text, "a result of ONNX's reference implementation", why)])
+        return DeviceError(
+            "the host", [Problem("onnx.host", self.label, Count(f"failed with {text}"), "a result of ONNX's reference implementation", why)]
+        )
 
 
 def _summary(value: Any) -> str:

@@ -272,7 +272,7 @@ class Node:
             self.input_label(index),
             f"{value.name!r}, which is computed while the model runs" if value.stage is not None else f"{value.name!r}, an input",
             "an initializer, or what follows from initializers and sizes",
-            remedy="give it to dmlpy.onnx.load as one of `constants`" if value.stage is None else "give all sizes of the inputs",
+            remedy="pass it to dmlpy.onnx.load as one of `constants`" if value.stage is None else "pass all sizes of the inputs",
         )
 
     def integers(self, index: int, attribute: str | None = None, default: Any = None) -> tuple[int, ...] | None:
@@ -353,7 +353,7 @@ def inexpressible_problems(label: str, value: Value) -> Iterator[Problem]:
 def unknown_sizes_problem(label: str, value: Value) -> Problem:
     """The problem that sizes of an input are not known."""
     symbols = [size for size in value.sizes or () if isinstance(size, str)]
-    remedy = "give sizes for " + ", ".join(repr(symbol) for symbol in dict.fromkeys(symbols)) if symbols else None
+    remedy = "pass sizes for " + ", ".join(repr(symbol) for symbol in dict.fromkeys(symbols)) if symbols else None
     return Problem("onnx.dynamic", label, f"{value.name!r}, {value.summary()}", "sizes that are known before the model runs", (), remedy)
 
 

@@ -66,7 +66,7 @@ def _window_problems(node: Node, lengths: Sequence[int]) -> Iterator[Problem]:
     for axis, window in enumerate(windows.axes, 2 - windows.added):
         positions, least = (window.rounded_up, int(is_ceil)) if is_pooling else (window.positions, 1)
         if positions < least:
-            expected = f"at least {window.extent} along axis {axis} with the pads, which the window reaches over"
+            expected = f"at least {window.extent} along axis {axis} with the pads, which the window spans"
             yield Problem("onnx.invalid", node.input_label(0), listed(node.sizes(0)), expected)
             fits = False
     if fits and node.value(0).is_empty and all(window.rounded_up > 0 for window in windows.axes):

@@ -115,7 +115,7 @@ def find_causes(nodes: Sequence[NodeRecord], inputs: Mapping[str, Value], solved
 
 def _of_open_sizes(nodes: Sequence[NodeRecord], inputs: Mapping[str, Value]) -> Cause:
     symbols = [size or name for name, value in inputs.items() for size in value.sizes or (None,) if not isinstance(size, int)]
-    remedy = "remedy: give them to dmlpy.onnx.load (sizes=...), or --size to dmlpy onnx check; ONNX Runtime takes free dimension overrides"
+    remedy = "remedy: pass them to dmlpy.onnx.load (sizes=...), or --size to dmlpy onnx check; ONNX Runtime takes free dimension overrides"
     return Cause("deferred", tuple(nodes), (remedy,), (), tuple(dict.fromkeys(symbols)))
 
 

@@ -87,4 +87,4 @@ class Prediction(Lowering):
 def _sizes_on_cpu(node: Node) -> Problem:
     why = (f"ONNX Runtime leaves to the CPU what computes with sizes, from inputs of at most {provider.SMALL} elements",)
     found = f"{node.op_type}, which computes with sizes that are not known before the model runs"
-    return Problem("onnx.cpu_preferred", "", found, "sizes that are known", why, "give all sizes of the inputs")
+    return Problem("onnx.cpu_preferred", "", found, "sizes that are known", why, "pass all sizes of the inputs")

@@ -170,7 +170,7 @@ def _alone(node: Node, kernel: Kernel) -> Iterator[Problem]:
     for index in kernel.constant:
         value = node.inputs[index] if index < len(node.inputs) else None
         if value is not None and value.array is None:
-            advice = "give all sizes of the inputs, so that it is computed before the model runs"
+            advice = "pass all sizes of the inputs, so that it is computed before the model runs"
             yield Problem(
                 "onnx.constant_input", node.input_label(index), f"{value.name!r}, which is computed", "an initializer", (), advice
             )
@@ -185,7 +185,7 @@ def _alone(node: Node, kernel: Kernel) -> Iterator[Problem]:
             continue
         if not value.is_static:
             symbols = [size for size in value.sizes or () if isinstance(size, str)]
-            remedy = "give sizes for " + ", ".join(repr(name) for name in dict.fromkeys(symbols)) if symbols else None
+            remedy = "pass sizes for " + ", ".join(repr(name) for name in dict.fromkeys(symbols)) if symbols else None
             why = ("the provider compiles the operator anew for each new size",)
             yield Problem(
                 "onnx.dynamic", label, f"{value.name!r}, {value.summary()}", "sizes that are known before the model runs", why, remedy

@@ -126,7 +126,7 @@ def _levels(report: ReportView) -> Iterator[str]:
 def _open_sizes(report: ReportView) -> Iterator[str]:
     if not report.open_sizes:
         return
-    names, give = ", ".join(report.open_sizes), "give them to dmlpy.onnx.load, or --size to dmlpy onnx check"
+    names, give = ", ".join(report.open_sizes), "pass them to dmlpy.onnx.load, or --size to dmlpy onnx check"
     if report.tried:
         yield f"open sizes   {names}: {give}; a call with other sizes compiles the model for them"
         return

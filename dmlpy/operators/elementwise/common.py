@@ -52,10 +52,10 @@ class ElementWiseDesc(OperatorDesc):
         if None in [_repeating(operand, target) for operand in inputs.values()]:
             return symbols
         whole = {name: operand.sizes for name, operand in (inputs | outputs).items() if len(operand.sizes) == len(target)}
-        symbols.fix("len(sizes)", len(target), f"held by {', '.join(f'{name}.sizes' for name in whole)}")
+        symbols.fix("len(sizes)", len(target), f"from {', '.join(f'{name}.sizes' for name in whole)}")
         for axis, size in enumerate(target):
             places = [f"{name}.sizes[{axis}]" for name, operand in whole.items() if operand[axis] == size]
-            symbols.fix(f"sizes[{axis}]", size, f"held by {', '.join(places)}")
+            symbols.fix(f"sizes[{axis}]", size, f"from {', '.join(places)}")
         return symbols
 
     def size_remedy(self, field: TensorField, symbols: Sizes) -> str | None:

@@ -91,7 +91,9 @@ def compress(node: Node) -> Expression:
 @lowers("NonZero")
 def nonzero(node: Node) -> Expression:
     """Never lowered: the sizes of the result depend on the values."""
-    raise node.refusal("onnx.dynamic", "output 0", "as many columns as elements are not zero", "sizes that are known before the model runs")
+    raise node.refusal(
+        "onnx.dynamic", "output 0", "one column for each element that is not zero", "sizes that are known before the model runs"
+    )
 
 
 @lowers("OneHot")
