@@ -244,7 +244,7 @@ WRONG: dict[str, tuple[Callable[[], Any], list[str]]] = {
     "no outputs of a list": (lambda: JOINED.bind([A, A], []), ["outputs is an empty list, expected 1,"]),
     "a buffer without a byte": (
         lambda: BYTE(input_tensor=dml.Buffer(64, 0)),
-        ["a buffer of 0 bytes, expected at least 1 byte  [", "reaches 1 byte\n"],
+        ["a buffer of 0 bytes, expected at least 1 byte  [", "spans 1 byte\n"],
     ),
     "an array for the definition": (lambda: dml.reference(GEMM.desc, A), ["1 problem\n", "inputs is an array of float32 [2, 3]"]),
     # what is compiled
