@@ -355,6 +355,14 @@ def test_a_compiled_model_on_a_device_without_a_name_is_not_pickled() -> None:
         pickle.dumps(compiled)
 
 
+def test_a_scalar_may_be_a_list_of_one_number() -> None:
+    compiled = onnx.load(model([make_node("Mul", ["x", "rate"], ["y"])], {"x": [2], "rate": []}, ["y"])).compile("numpy")
+    for rate in (np.float32([3]), np.float32([[3]]), np.asarray(3, np.float32)):
+        np.testing.assert_array_equal(compiled({"x": np.float32([1, 2]), "rate": rate})["y"], np.float32([3, 6]))
+    with pytest.raises(dml.BindError, match=r"rate is of sizes \[2\]"):
+        compiled({"x": np.float32([1, 2]), "rate": np.float32([3, 4])})
+
+
 def test_an_initializer_that_is_an_input_is_a_default() -> None:
     built = chain().loaded.proto
     built.graph.input.add(name="w").type.CopyFrom(built.graph.input[0].type)

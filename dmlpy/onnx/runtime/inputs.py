@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -55,6 +56,8 @@ def receive(name: str, value: Value, given: Any, device: Device) -> tuple[Any, l
         return None, [Problem("onnx.inputs", name, found, value.summary(), (f"{type(error).__name__}: {error}",))]
     if not isinstance(given, np.ndarray) and isinstance(array, np.ndarray) and array.dtype == object and not array.ndim:
         return None, [Problem("onnx.inputs", name, brief(given), value.summary(), _unreadable(given))]
+    if value.sizes == () and array.shape and prod(array.shape) == 1:
+        array = array.reshape(())  # ONNX Runtime, too, takes a list of one number for a scalar
     if value.element == TensorProto.STRING and isinstance(array, np.ndarray) and array.dtype.kind == "U":
         array = array.astype(object)
     if value.element == TensorProto.STRING and isinstance(array, np.ndarray) and array.dtype.hasobject:
