@@ -66,6 +66,17 @@ def leaky(x: Array) -> Array:
 X, B, SKIP = normal(2, 3, 8), normal(8), normal(2, 3, 8)
 IMAGE, FILTERS = normal(2, 5, 6, 4), normal(3, 3, 2, 4)
 GAMMA, BETA, THREE = normal(4), normal(4), normal(3)
+IDS = np.array([[1, 0, 2], [2, 2, 1]], np.int32)
+WORDS: dict[str, Array | None] = {"ids": IDS, "segments": None}
+TABLES = {"words": normal(4, 8), "places": normal(5, 8), "table": normal(2, 8), "g": B, "b": normal(8)}
+MASKED = {"mask": np.ones((2, 3), np.int32)}
+
+
+def embedded() -> Array:
+    """Words without numbers of segments are of the first one."""
+    total = TABLES["words"][IDS] + TABLES["places"][:3] + TABLES["table"][0]
+    centred = total - total.mean(-1, keepdims=True)
+    return centred / np.sqrt(total.var(-1, keepdims=True) + 1e-12) * TABLES["g"] + TABLES["b"]
 
 
 @pytest.mark.parametrize(
@@ -89,11 +100,12 @@ GAMMA, BETA, THREE = normal(4), normal(4), normal(3)
         ),
         ("FusedMatMul", {"a": B, "b": SKIP.transpose(0, 2, 1)}, {"alpha": 2.0}, 2 * B @ SKIP.transpose(0, 2, 1)),
         ("FusedMatMul", {"a": B, "b": SKIP[0, 0]}, {"transA": 1}, B @ SKIP[0, 0]),
+        ("EmbedLayerNormalization", WORDS | TABLES, {}, embedded()),
     ],
 )
-def test_a_node_computes_its_definition(operator: str, given: dict[str, Array], attributes: dict[str, Any], expected: Array) -> None:
+def test_a_node_computes_its_definition(operator: str, given: dict[str, Array | None], attributes: dict[str, Any], expected: Array) -> None:
     found = loaded(operator, given, **attributes)
-    result = found.compile("numpy")(given)["y"]
+    result = found.compile("numpy")({name: array for name, array in given.items() if array is not None})["y"]
     assert_close(result, expected.astype(np.float32), np.float32, terms=64, what=operator)
     assert [record.where for record in found.interpretation().records] == ["directml"]
 
@@ -209,6 +221,19 @@ COLUMNS = RNG.integers(0, 256, (8, 5)).astype(np.uint8)
         ("MultiHeadAttention", {"q": HIDDEN}, {"num_heads": 2, "softcap": 1.0}, "onnx.invalid", "softcap"),
         ("FusedMatMul", {"a": B[0], "b": B}, {}, "onnx.invalid", "input 0"),
         ("FusedMatMul", {"a": X, "b": B[0]}, {}, "onnx.invalid", "input 1"),
+        ("FusedMatMul", {"a": X, "b": SKIP[0].T}, {"transBatchA": 1}, "onnx.invalid", "transBatchA"),
+        ("FusedMatMul", {"a": X[0], "b": SKIP[0].T}, {"transBatchB": 1}, "onnx.invalid", "transBatchB"),
+        ("EmbedLayerNormalization", WORDS | TABLES | {"ids": IDS[0]}, {}, "onnx.invalid", "input 0"),
+        ("EmbedLayerNormalization", WORDS | TABLES | {"words": TABLES["words"][0]}, {}, "onnx.invalid", "input 2"),
+        ("EmbedLayerNormalization", WORDS | TABLES | {"places": TABLES["places"][:, :1]}, {}, "onnx.invalid", "input 3"),
+        ("EmbedLayerNormalization", WORDS | TABLES | {"places": TABLES["places"][:2]}, {}, "onnx.invalid", "input 3"),
+        ("EmbedLayerNormalization", WORDS | TABLES | {"table": TABLES["table"][:, :1]}, {}, "onnx.invalid", "input 4"),
+        ("EmbedLayerNormalization", WORDS | TABLES | {"g": B[:1]}, {}, "onnx.invalid", "input 5"),
+        ("EmbedLayerNormalization", WORDS | TABLES | {"b": B[None]}, {}, "onnx.invalid", "input 6"),
+        ("EmbedLayerNormalization", WORDS | TABLES | {"segments": IDS[:1] % 2}, {}, "onnx.invalid", "input 1"),
+        ("EmbedLayerNormalization", WORDS | TABLES | {"segments": IDS % 2, "table": None}, {}, "onnx.invalid", "input 4"),
+        ("EmbedLayerNormalization", WORDS | TABLES | {"mask": MASKED["mask"][:, :2]}, {}, "onnx.invalid", "input 7"),
+        ("EmbedLayerNormalization", WORDS | TABLES | MASKED | {"at": IDS[:, :2]}, {}, "onnx.invalid", "input 8"),
         ("FusedGemm", {"a": X, "b": WEIGHTS}, {"activation": "Relu"}, "onnx.invalid", "input 0"),
         ("BiasGelu", {"x": X, "b": B[:1]}, {}, "onnx.invalid", "input 1"),
         ("BiasGelu", {"x": B[0], "b": B}, {}, "onnx.invalid", "input 0"),

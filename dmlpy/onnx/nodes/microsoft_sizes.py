@@ -27,6 +27,7 @@ _RANKS: dict[str, tuple[tuple[int, int | None], ...]] = {
     **dict.fromkeys(("BiasGelu", "FastGelu", "MatMulBnb4", "MatMulNBits"), ((1, None),)),
     **dict.fromkeys(("BiasAdd", "BiasSplitGelu"), ((3, 3),)),
     **dict.fromkeys(("SkipLayerNormalization", "SkipSimplifiedLayerNormalization"), ((2, 3), (2, 3))),
+    "EmbedLayerNormalization": ((2, 2), (2, 2), (2, 2), (2, 2), (2, 2), (1, 1), (1, 1), (2, 2), (2, 2)),
 }
 """The fewest and the most dimensions of the first inputs."""
 _BY_CHANNEL: dict[str, tuple[int, ...]] = {
@@ -39,6 +40,8 @@ _BIASES = {"DynamicQuantizeMatMul": 4, "MatMulIntegerToFloat": 6}
 """Vectors with a number for each column of the second input, by index."""
 _BITS = (2, 4, 8)
 """The bits of a number of MatMulNBits."""
+_BATCHED = frozenset({"FusedMatMul", "FusedMatMulActivation"})
+"""Products whose first dimension may be the second-last of their matrices."""
 _SKIPS = frozenset({"SkipLayerNormalization", "SkipSimplifiedLayerNormalization"})
 """Operators that add the second input to the first one."""
 
@@ -49,6 +52,8 @@ def size_problems(node: Node) -> list[Problem]:
         problem for index, limits in enumerate(_RANKS.get(node.op_type, ())) for problem in dimension_problems(node, index, *limits)
     ]
     problems += _block_problems(node) if node.op_type == "MatMulNBits" else ()
+    problems += _batch_problems(node) if node.op_type in _BATCHED else ()
+    problems += _embedding_problems(node) if node.op_type == "EmbedLayerNormalization" and not problems else ()
     if (bias := _BIASES.get(node.op_type)) is not None and (columns := _sizes(node, 1)) is not None and len(columns) > 1:
         problems += _vector_problems(node, bias, columns[-1:], of=1)
     if problems or (sizes := _sizes(node, 0)) is None:
@@ -74,6 +79,40 @@ def _block_problems(node: Node) -> Iterator[Problem]:
         if not can_be_equal(value.sizes, wanted):
             expected = f"{listed_sizes(wanted)}: N {rows}, K {columns} in blocks of {block}, the bytes of {block} numbers of {bits} bits"
             yield _problem(1, value.sizes, expected)
+
+
+def _batch_problems(node: Node) -> Iterator[Problem]:
+    """Batches that are to be transposed of tensors that have none, or of different ranks."""
+    left, right = _sizes(node, 0), _sizes(node, 1)
+    if left is None or right is None or (len(left) == len(right) and len(left) > 2):
+        return
+    for name in ("transBatchA", "transBatchB"):
+        if node.attribute(name, 0):
+            expected = f"0 for {len(left)} and {len(right)} dimensions: batches are transposed of tensors of one rank, 3 or more"
+            yield Problem("onnx.invalid", name, str(node.attribute(name)), expected)
+
+
+def _embedding_problems(node: Node) -> Iterator[Problem]:
+    """Numbers of other sizes than the words', and tables whose rows have other lengths."""
+    words, table, positions = (_sizes(node, index) for index in (0, 2, 3))
+    if node.has(1) and not node.has(4):
+        yield Problem("onnx.invalid", "input 4", "left out", "the table of segments, which input 1 chooses from")
+    for index in (1, 7, 8):
+        sizes = _sizes(node, index)
+        if sizes is None or words is None or can_be_equal(sizes, words):
+            continue
+        repeats = index == 8
+        if not (repeats and can_be_equal(sizes, (1, words[1]))):
+            yield _problem(index, sizes, f"{listed_sizes(words)}: the sizes of input 0{', or 1 for the first one' if repeats else ''}")
+    if table is not None:
+        for index in (3, 4):
+            if (sizes := _sizes(node, index)) is not None and not can_be_equal(sizes[1:], table[1:]):
+                yield _problem(index, sizes, f"rows of {table[1]} numbers, as input 2 has")
+        for index in (5, 6):
+            yield from _vector_problems(node, index, table[1:], of=2)
+    rows, length = (None if sizes is None else sizes[at] for sizes, at in ((positions, 0), (words, 1)))
+    if not node.has(8) and isinstance(rows, int) and isinstance(length, int) and rows < length:
+        yield _problem(3, positions or (), f"a row for each of the {length} places of input 0")
 
 
 def _sizes(node: Node, index: int) -> Sizes | None:

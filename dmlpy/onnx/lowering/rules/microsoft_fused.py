@@ -114,8 +114,8 @@ def embed(node: Node) -> tuple[Expression | None, ...]:
     total = look_up(node.x(2), node.x(0))
     positions = node.x(3)
     total = total + (look_up(positions, node.x(8)) if node.has(8) else positions[:length])
-    if node.has(1) and node.has(4):
-        total = total + look_up(node.x(4), node.x(1))
+    if node.has(4):  # words without numbers of segments are of the first one
+        total = total + (look_up(node.x(4), node.x(1)) if node.has(1) else node.x(4)[:1])
     normalized = x.mean_variance_normalization1(total, axes=[2], epsilon=float(node.attribute("epsilon", 1e-12))) * node.x(5) + node.x(6)
     if node.has(7):
         words = x.reduce(node.x(7), function="SUM", axes=[1]).reshape(batch)
