@@ -62,7 +62,9 @@ def bases(name: str) -> list[dml.OperatorDesc]:
     if kind.is_extension:
         return made
     made += of_all_types(kind)
-    made += [dml.OperatorDesc.from_dict(relation_descs.data(kind.type_name, own.members)) for own in relation_descs.valid_descs(kind.type_name)]
+    made += [
+        dml.OperatorDesc.from_dict(relation_descs.data(kind.type_name, own.members)) for own in relation_descs.valid_descs(kind.type_name)
+    ]
     return [desc for desc in made if not dml.check(desc)]
 
 
@@ -236,7 +238,11 @@ def compare(desc: dml.OperatorDesc, given: dict[str, Any], exact: dict[str, Any]
         if result.dtype.kind in "fV":
             with np.errstate(all="ignore"):
                 wide = np.asarray(wanted, np.float64)
-                stored = wide.astype(np.float32).astype(result.dtype).astype(np.float64) if result.dtype.kind == "V" else wide.astype(result.dtype)
+                stored = (
+                    wide.astype(np.float32).astype(result.dtype).astype(np.float64)
+                    if result.dtype.kind == "V"
+                    else wide.astype(result.dtype)
+                )
                 wide = np.where(np.isfinite(stored), wide, stored.astype(np.float64))
             size = np.abs(wide).max(initial=0)
             if not size < _LARGEST:  # or NaN: an intermediate result may have overflowed
@@ -272,6 +278,58 @@ def difference(fuzz: FuzzRun, devices: Sequence[str], names: Sequence[str]) -> s
     return outcome
 
 
+def in_place(fuzz: FuzzRun, names: Sequence[str]) -> str:
+    """An output in the memory of an input, on a device of the host: the bits are those of an output of its own."""
+    name = fuzz.chance.choice(names)
+    desc = random_desc(fuzz.chance, name)
+    outputs = [slot for slot in desc.output_slots() if slot.tensor is not None and slot.index is None]
+    pairs = [(one, slot) for one in outputs for slot in desc.input_slots() if slot.index is None and _is_alike(one.tensor, slot.tensor)]
+    if not pairs:
+        return "no input like the output"
+    output, source = fuzz.chance.choice(pairs)
+    assert output.tensor is not None
+    rng = np.random.default_rng(fuzz.chance.randrange(1 << 30))
+    tensors = {name: tensor for name, tensor in desc.tensors().items() if name not in {slot.place for slot in outputs}}
+    given = random_inputs(rng, desc)
+    found: list[str] = []
+    for where in ("numpy", "cpu"):
+        op = dml.compile(desc, where)
+        apart = op(**_laid_out(tensors, given)).as_dict()[output.place]
+        arrays = _laid_out(tensors, given)
+        with fuzz.answers(found):
+            op(**arrays, **{output.place: arrays[source.place]})
+            fuzz.promise(
+                np.array_equal(_bytes(arrays[source.place]), _bytes(apart)), f"{where}\n{json.dumps(desc.to_dict())}\n{name} {source.place}"
+            )
+    return ", ".join(sorted(set(found)))
+
+
+def _is_alike(one: dml.TensorDesc | None, other: dml.TensorDesc | None) -> bool:
+    if one is None or other is None or 0 in [stride for size, stride in zip(other.sizes, other.element_strides, strict=True) if size > 1]:
+        return False
+    return (one.data_type, one.sizes, one.element_strides) == (other.data_type, other.sizes, other.element_strides)
+
+
+def _laid_out(tensors: dict[str, dml.TensorDesc], given: dict[str, Any]) -> dict[str, Any]:
+    """Copies of arrays, with the described strides."""
+    made: dict[str, Any] = {}
+    for name, tensor in tensors.items():
+        held = tensor.memory
+        memory = np.zeros(held.span, held.data_type.numpy)
+        array = np.lib.stride_tricks.as_strided(memory, held.sizes, held.numpy_strides())
+        array[...] = given[name]
+        field, index = name.partition("[")[::2]
+        if index:
+            made.setdefault(field, []).append(array)
+        else:
+            made[name] = array
+    return made
+
+
+def _bytes(array: Any) -> Any:
+    return np.frombuffer(np.ascontiguousarray(array).tobytes(), np.uint8)
+
+
 def operators() -> Iterator[str]:
     """The operators that are defined, but for those that read a reserve, in whose layout each device writes it."""
     for kind in OPERATORS.values():
@@ -288,7 +346,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         end = next((place for place in range(at + 1, len(arguments)) if arguments[place].startswith("--")), len(arguments))
         names = arguments[at + 1 : end]
         del arguments[at:end]
-    return tally.run(arguments, __doc__, {name: partial(difference, devices=[name], names=names) for name in ("numpy", "cpu", "cuda")})
+    kinds: dict[str, Callable[[FuzzRun], str]] = {
+        name: partial(difference, devices=[name], names=names) for name in ("numpy", "cpu", "cuda")
+    }
+    return tally.run(arguments, __doc__, kinds | {"in_place": partial(in_place, names=names)})
 
 
 if __name__ == "__main__":
