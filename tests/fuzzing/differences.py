@@ -238,12 +238,9 @@ def compare(desc: dml.OperatorDesc, given: dict[str, Any], exact: dict[str, Any]
         if result.dtype.kind in "fV":
             with np.errstate(all="ignore"):
                 wide = np.asarray(wanted, np.float64)
-                stored = (
-                    wide.astype(np.float32).astype(result.dtype).astype(np.float64)
-                    if result.dtype.kind == "V"
-                    else wide.astype(result.dtype)
-                )
-                wide = np.where(np.isfinite(stored), wide, stored.astype(np.float64))
+                narrow = wide.astype(np.float32) if result.dtype.kind == "V" else wide
+                stored = narrow.astype(result.dtype).astype(np.float64)
+                wide = np.where(np.isfinite(stored), wide, stored)
             size = np.abs(wide).max(initial=0)
             if not size < _LARGEST:  # or NaN: an intermediate result may have overflowed
                 continue

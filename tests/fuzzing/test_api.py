@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
+import numpy as np
 import pytest
 
 import dmlpy as dml
@@ -16,15 +17,25 @@ from dmlpy.graphs import desc
 from dmlpy.validation import tensor_arguments
 from dmlpy.x import desc_cache
 from tests.conftest import cuda_on_cpu
-from tests.fuzzing import bindings, cache, descs, expressions, graphs
+from tests.fuzzing import bindings, cache, descs, differences, expressions, gradients, graphs
 
 posix = pytest.mark.skipif(sys.platform == "win32", reason="links, pipes and modes are those of POSIX")
 
-PROGRAMS = {"descs": descs.main, "graphs": graphs.main, "expressions": expressions.main, "bindings": bindings.main, "cache": cache.main}
+PROGRAMS = {
+    "descs": descs.main,
+    "graphs": graphs.main,
+    "expressions": expressions.main,
+    "bindings": bindings.main,
+    "differences": differences.main,
+    "gradients": gradients.main,
+    "cache": cache.main,
+}
 FEW = {
     "descs": ["--tries", "50"],
     "graphs": ["--tries", "60"],
     "expressions": ["--tries", "100"],
+    "differences": ["--tries", "20", "--kinds", "numpy", "--operators", "RESAMPLE2", "ACTIVATION_ELU"],
+    "gradients": ["--tries", "3"],
     "cache": ["--tries", "25", "--kinds", "files", "folders", "swaps", "homes"],
     "cache, by processes": ["--tries", "1", "--kinds", "races"],
 }
@@ -55,7 +66,9 @@ def test_a_few_bindings_break_no_promise(device: str, capsys: pytest.CaptureFixt
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", [1, 2])
-@pytest.mark.parametrize("name", ["descs", "graphs", "expressions", "bindings", pytest.param("cache", marks=posix)])
+@pytest.mark.parametrize(
+    "name", ["descs", "graphs", "expressions", "bindings", "differences", "gradients", pytest.param("cache", marks=posix)]
+)
 def test_many_tries_break_no_promise(name: str, seed: int, capsys: pytest.CaptureFixture[str]) -> None:
     assert PROGRAMS[name](["--seconds", "60", "--seed", str(seed)]) == 0, capsys.readouterr().out
 
@@ -81,12 +94,19 @@ def slot_of_any(self: Any, index: Any, name: str, *, output: bool) -> int:
     return int(self.nodes[index] is None)
 
 
+def zeros(desc: dml.OperatorDesc, given: Any) -> Any:
+    return {slot.place: np.zeros(slot.tensor.sizes) for slot in desc.output_slots() if slot.tensor is not None}
+
+
+SOME = ["--tries", "10", "--kinds", "numpy", "--operators", "ACTIVATION_ELU"]
 DAMAGES: dict[str, tuple[Any, str, Any, Callable[[], int]]] = {
     "-0.0 equals 0.0": (structs, "_with_type", lambda value: value, partial(descs.main, ["--tries", "60", "--kinds", "numbers"])),
     "indices are trusted": (desc._EdgeNames, "_slot", slot_of_any, partial(graphs.main, ["--tries", "60", "--kinds", "drawn"])),
     "lists are flat": (desc_cache, "_MAX_DEPTH", 10**6, partial(expressions.main, ["--tries", "100", "--seed", "1"])),
     "names are trusted": (tensor_arguments, "named", unnamed, partial(bindings.main, ["--tries", "200", "--kinds", "refused numpy"])),
     "refused, and written": (dml.CompiledOperator, "_bind", written_anyway, partial(bindings.main, ["--tries", "50"])),
+    "results are 0": (differences, "by_definition", zeros, partial(differences.main, SOME)),
+    "derivatives of lines": (gradients, "STEP", 1.0, partial(gradients.main, ["--tries", "2"])),
     "files are trusted": (image_store, "_is_private", lambda state: True, partial(cache.main, ["--tries", "30", "--kinds", "files"])),
 }
 
