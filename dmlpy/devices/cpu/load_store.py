@@ -154,6 +154,20 @@ def row_copy(stored: Storage, isa: Isa) -> Any:
     return copy
 
 
+def loaded_floats(stored: Storage, builder: Any, address: Any, lanes: int) -> Any:
+    """LLVM code that loads elements of a type as a vector of as many floats."""
+    if stored == "float32":
+        return builder.load(builder.inttoptr(address, ir.VectorType(FLOAT, lanes).as_pointer()), align=FLOAT_BYTES)
+    return _value_of(stored, builder, builder.load(_at(stored, builder, address, lanes), align=_SIZES[stored]), lanes)
+
+
+def store_floats(stored: Storage, builder: Any, value: Any, address: Any) -> None:
+    """LLVM code that stores a vector of floats as elements of a type."""
+    size = FLOAT_BYTES if stored == "float32" else _SIZES[stored]
+    bits = value if stored == "float32" else _bits_of(stored, builder, value, value.type.count)
+    builder.store(bits, builder.inttoptr(address, bits.type.as_pointer()), align=size)
+
+
 def transposed(builder: Any, tile: Sequence[Any]) -> list[Any]:
     """The transpose of a square tile of vectors."""
     lanes, rows = len(tile), list(tile)

@@ -59,6 +59,28 @@ def on_copies(
     return decorate
 
 
+def across_short_rows(
+    axes: Callable[[Any], Collection[int]], most: Callable[[Any], int]
+) -> Callable[[Callable[[D], P | str]], Callable[[D], P | LayoutCopiesPlan | str]]:
+    """Lets a function return the plan of copies in which neighbouring groups are contiguous, where a desc's groups are short rows.
+
+    Args:
+        axes: gives the dimensions of a group.
+        most: gives the most entries of a row for which the copies take less time than they save.
+    """
+
+    def decorate(make: Callable[[D], P | str]) -> Callable[[D], P | LayoutCopiesPlan | str]:
+        @wraps(make)
+        def plan_or_copies(desc: D) -> P | LayoutCopiesPlan | str:
+            from dmlpy.devices.cpu.tensor_copies import columns_plan
+
+            return columns_plan(desc, make, axes(desc), most(desc)) or make(desc)
+
+        return plan_or_copies
+
+    return decorate
+
+
 @cache
 def llvmlite_is_installed() -> bool:
     """Whether this process can import llvmlite, which compiles and loads the kernels."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,6 +22,12 @@ if TYPE_CHECKING:
 
 _MOST_OF_OUTPUTS = 4
 """The most elements of a copy for each element of the outputs, where the plan reads only some of them."""
+
+
+_FEWEST_ROWS = 64
+"""Short rows that are worth copies."""
+_MOST_BYTES = 1 << 22
+"""Bytes of short rows whose copies stay in a cache."""
 
 
 class TensorCopiesPlan(Plan):
@@ -146,6 +153,30 @@ def layout_copies_plan(
             if not isinstance(inner, str):
                 return LayoutCopiesPlan(inner, desc, copied)
     return None
+
+
+def columns_plan(desc: OperatorDesc, make: Callable[[Any], Plan | str], axes: Collection[int], most: int) -> LayoutCopiesPlan | None:
+    """The plan of a checked desc whose groups are short rows, on copies in which vectors run across groups, or None.
+
+    Args:
+        desc: the desc.
+        make: gives the plan of a desc, or the reason why there is none.
+        axes: the dimensions of a group.
+        most: the most entries of a row.
+    """
+    tensors = desc.tensors()
+    source = tensors["input_tensor"]
+    entries = prod([source.sizes[axis] for axis in axes])
+    size = source.element_count * source.data_type.numpy.itemsize
+    if not 1 < entries <= most or source.element_count < entries * _FEWEST_ROWS or size > _MOST_BYTES:
+        return None
+    if not any(source.element_strides[axis] == 1 and source.sizes[axis] > 1 for axis in axes):
+        return None
+    groups = [axis for axis in range(source.dimension_count) if axis not in axes]
+    other = {place: dense(tensor, groups) for place, tensor in tensors.items()}
+    copied = {place: copy for place, copy in other.items() if not same_layout(tensors[place], copy.element_strides)}
+    inner = make(with_tensors(desc, copied))
+    return None if isinstance(inner, str) or not copied else LayoutCopiesPlan(inner, desc, copied)
 
 
 def _layouts(innermost: Collection[int]) -> Iterator[Callable[[TensorDesc], TensorDesc]]:

@@ -16,6 +16,7 @@ pytest.importorskip("llvmlite")
 
 from dmlpy.devices.cpu.plans import compiled_plan
 from dmlpy.devices.cpu.reduction import plan as plans
+from dmlpy.devices.cpu.tensor_copies import LayoutCopiesPlan
 from tests.support.cpu.compiled_plans import run_on
 
 # sizes, the axes of a group, and the strides of input and output in elements; None packs
@@ -26,6 +27,8 @@ SOFTMAX: dict[str, tuple[tuple[int, ...], tuple[int, ...], Any, Any]] = {
     "rows of chunks": ((2, 9001), (1,), None, None),
     "rows with gaps": ((6, 40), (1,), (50, 1), (43, 1)),
     "rows in two axes": ((3, 4, 5, 6), (1, 3), None, None),
+    "many short rows": ((70, 5), (1,), None, None),
+    "many short rows with gaps": ((5, 30, 3), (2,), (200, 5, 1), (190, 6, 1)),
     "columns": ((70, 37), (0,), None, None),
     "columns of several vectors": ((2, 6, 301), (1,), (2000, 330, 1), (2200, 310, 1)),
     "columns in two axes": ((3, 4, 5, 6), (0, 2), None, None),
@@ -185,6 +188,7 @@ REDUCTIONS: dict[str, tuple[tuple[int, ...], tuple[int, ...], Any, Any]] = {
     "rows in two axes": ((3, 4, 5, 6), (1, 3), None, None),
     "all": ((3, 4, 5, 37), (0, 1, 2, 3), None, None),
     "short rows": ((4, 3, 5), (2,), (40, 9, 1), None),
+    "many short rows": ((6, 30, 5), (2,), (200, 6, 1), (70, 2, 1)),
     "columns": ((70, 37), (0,), None, None),
     "columns of several vectors": ((3, 2, 70, 301), (0, 2), None, None),
     "columns in two axes": ((3, 4, 5, 6), (0, 2), (200, 40, 7, 1), (60, 15, 9, 1)),
@@ -218,6 +222,16 @@ def test_reductions(name: str, data_type: str) -> None:
             assert_close(y, expected, TYPES[data_type], terms=x.size)
             y[...] = 7
             assert (memory == 7).all()
+
+
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_short_rows_are_columns_of_copies(function: str) -> None:
+    """Unless there are few of them, they are longer, or copies would not stay in a cache."""
+    for sizes, copies in (((64, 5), True), ((63, 5), False), ((64, 49), False), ((1 << 20, 2), False)):
+        x, y = tensor(sizes), tensor((sizes[0], 1))
+        softmax = dml.ActivationSoftmax1Desc(input_tensor=x, axes=(1,)).with_outputs()
+        for desc in (dml.ReduceDesc(function=function, input_tensor=x, axes=(1,), output_tensor=y), softmax):
+            assert isinstance(compiled_plan(desc), LayoutCopiesPlan) == copies, sizes
 
 
 @pytest.mark.parametrize("function", FUNCTIONS)

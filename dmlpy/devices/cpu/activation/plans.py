@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from dmlpy.devices.cpu.elementwise.plans import elementwise_plan
 from dmlpy.devices.cpu.elementwise.program import FUNCTIONS
-from dmlpy.devices.cpu.plans import on_copies, plan
+from dmlpy.devices.cpu.plans import across_short_rows, on_copies, plan
 from dmlpy.operators.activation import (
     ActivationHardmax1Desc,
     ActivationHardmaxDesc,
@@ -21,6 +21,9 @@ from dmlpy.operators.activation import (
 if TYPE_CHECKING:
     from dmlpy.devices.cpu.reduction.plan import CompiledHardmaxPlan, CompiledSoftmaxPlan, Groups
 
+_ENTRIES_OF_A_ROW = 48
+"""Entries of a row, at most, for which copies take less time than they save."""
+
 plan(*FUNCTIONS, derived=False)(elementwise_plan)
 
 
@@ -31,6 +34,7 @@ def _axes_of(desc: RowActivationDesc | AxesActivationDesc) -> set[int]:
 
 @plan(ActivationSoftmaxDesc, ActivationSoftmax1Desc, ActivationLogSoftmaxDesc, ActivationLogSoftmax1Desc)
 @on_copies(innermost=_axes_of)
+@across_short_rows(_axes_of, lambda desc: _ENTRIES_OF_A_ROW)
 def softmax_plan(
     desc: ActivationSoftmaxDesc | ActivationSoftmax1Desc | ActivationLogSoftmaxDesc | ActivationLogSoftmax1Desc,
 ) -> CompiledSoftmaxPlan | str:

@@ -19,7 +19,7 @@ from dmlpy.devices.cpu.isa import FLOAT_BYTES, Isa, Storage
 from dmlpy.devices.cpu.lane_kernels import horizontal_maximum_or_nan, horizontal_sum, lane_selector, maximum_of
 from dmlpy.devices.cpu.load_store import load_store_of
 from dmlpy.devices.cpu.reduction.plan import CHUNK, CHUNK_ROWS, REDUCED_VECTORS, GroupParameters, Layout
-from dmlpy.devices.cpu.simd import ADDRESS, float_at, set_float, simd_of
+from dmlpy.devices.cpu.simd import ADDRESS, simd_of
 from dmlpy.devices.cpu.simd_math import SimdMath, function_of
 from dmlpy.devices.cpu.thread_pool_kernels import own_scratch, share_units
 
@@ -359,28 +359,6 @@ def _column_parts(extreme: bool, stored: Storage, isa: Isa) -> tuple[Any, Any, A
         write(y, root_of(total) if p.root != 0 else multiply(total, all_of(np.float32(p.factor))), left)
 
     return joined, total_of, finish
-
-
-def build_running_product(layout: Layout, stored: Storage, isa: Isa) -> TaskBody:
-    """Builds a thread's part of running products, in double precision, to be compiled.
-
-    The arguments are those of `running_kernels.build_running_sum`.
-    """
-    lanes = isa.lanes if layout == "columns" else 1
-
-    @jit
-    def unit(
-        p: GroupParameters, x: Any, x_outer: Any, x_entry: Any, y: Any, y_outer: Any, y_entry: Any, group: Any, group1: Any, left: Any
-    ) -> None:
-        for lane in range(min(lanes, left)):
-            total = 1.0
-            for number in range(p.entry_size):
-                at = p.entry_size - 1 - number if p.backward != 0 else number
-                following = total * np.float64(float_at(x + lane * FLOAT_BYTES + at * x_entry))
-                set_float(y + lane * FLOAT_BYTES + at * y_entry, np.float32(total if p.exclusive != 0 else following))
-                total = following
-
-    return for_each_unit(unit, layout, stored, isa)
 
 
 def build_hardmax(stored: Storage, isa: Isa) -> TaskBody:

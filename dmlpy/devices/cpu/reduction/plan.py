@@ -40,6 +40,11 @@ CHUNK_ROWS = 64
 TENSORS = ("x", "y", "scale", "bias")
 
 
+def running_vectors(*, multiplies: bool) -> int:
+    """The vectors of columns of a unit of running sums of floats, or of products, which are twice as wide."""
+    return COLUMN_VECTORS // 2 if multiplies else COLUMN_VECTORS
+
+
 class GroupParameters(UnitParameters):
     """The parameters of the kernels of groups. A tile is some of the units: groups, or in columns some vectors of them.
 
@@ -103,16 +108,14 @@ LP_NORMALIZATION = Kernel("dmlpy.devices.cpu.reduction.softmax_kernels:build_lp_
 """Rows divided by their norms: the type of tensors, and the instruction set."""
 HARDMAX = Kernel("dmlpy.devices.cpu.reduction.kernels:build_hardmax", 5)
 """Hardmax of rows: the type of tensors, and the instruction set."""
-RUNNING_SUM = Kernel("dmlpy.devices.cpu.reduction.running_kernels:build_running_sum", 5)
-"""Running sums: the layout of the entries, the type of tensors, and the instruction set."""
+RUNNING = Kernel("dmlpy.devices.cpu.reduction.running_kernels:build_running", 5)
+"""Running sums and products of floats: whether products, the layout of the entries, the type of tensors, and the instruction set."""
 INTEGER_REDUCTION = Kernel("dmlpy.devices.cpu.reduction.integer_kernels:build_integer_reduction", 5)
 """Sums, products and extremes of rows of integers: `sum`, `multiply`, `min` or `max`, NumPy's name of the type, the instruction set."""
 INTEGER_COLUMNS = Kernel("dmlpy.devices.cpu.reduction.integer_kernels:build_integer_columns", 5)
 """Sums, products and extremes of columns of integers, with the arguments of `INTEGER_REDUCTION`."""
 RUNNING_INTEGERS = Kernel("dmlpy.devices.cpu.reduction.running_kernels:build_running_integers", 5)
 """Running sums and products of integers: whether products, the layout of the entries, the bytes of an element, the instruction set."""
-RUNNING_PRODUCT = Kernel("dmlpy.devices.cpu.reduction.kernels:build_running_product", 5)
-"""Running products; the choices are those of running sums."""
 
 _WORK_OF_A_THREAD = 1 << 15
 """Entries that are worth waking another thread for: each is read three times."""
@@ -341,12 +344,14 @@ class CompiledRunningPlan(_GroupsPlan):
         exclusive: whether a result is that of the entries before.
     """
 
+    _stages = False
+
     def __init__(self, groups: Groups, multiplies: bool, backward: bool, exclusive: bool) -> None:
-        super().__init__(groups, 1 if multiplies or groups.stored != "float32" else COLUMN_VECTORS)
+        super().__init__(groups, running_vectors(multiplies=multiplies))
         self._multiplies, self._values = multiplies, {"backward": backward, "exclusive": exclusive}
 
     def _kernel(self) -> Function:
-        return (RUNNING_PRODUCT if self._multiplies else RUNNING_SUM)(self._layout, self._stored, host_isa())
+        return RUNNING(self._multiplies, self._layout, self._stored, host_isa())
 
     def _settings(self) -> Mapping[str, Any]:
         return self._values

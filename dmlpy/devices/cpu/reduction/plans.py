@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dmlpy.description.enums import AxisDirection, DataType, ReduceFunction
-from dmlpy.devices.cpu.plans import on_copies, plan
+from dmlpy.devices.cpu.plans import across_short_rows, on_copies, plan
 from dmlpy.operators.reduction import ArgmaxDesc, ArgminDesc, CumulativeProductDesc, CumulativeSummationDesc, ReduceDesc, TopKDesc
 
 if TYPE_CHECKING:
@@ -26,9 +26,13 @@ _SUMMED_INTEGERS = {DataType.INT32, DataType.UINT32, DataType.INT64, DataType.UI
 """The integers whose sums, products, running sums and extremes are compiled."""
 _OF_INTEGERS = {ReduceFunction.SUM, ReduceFunction.MULTIPLY, ReduceFunction.MIN, ReduceFunction.MAX}
 
+_BYTES_OF_A_REDUCED_ROW, _BYTES_OF_A_ROW = 96, 192
+"""Bytes of a row, at most, for which a copy takes less time than is saved: of an input, and of an input and an output."""
+
 
 @plan(ReduceDesc, derived=False)
 @on_copies(innermost=lambda desc: desc.axes)
+@across_short_rows(lambda desc: desc.axes, lambda desc: _BYTES_OF_A_REDUCED_ROW // desc.input_tensor.data_type.numpy.itemsize)
 def reduction_plan(desc: ReduceDesc) -> Plan | str:
     from dmlpy.devices.cpu.reduction.plan import CompiledIntegerReductionPlan, CompiledReductionPlan, Groups
 
@@ -47,6 +51,7 @@ def reduction_plan(desc: ReduceDesc) -> Plan | str:
 
 @plan(CumulativeSummationDesc, CumulativeProductDesc)
 @on_copies(innermost=lambda desc: {desc.axis})
+@across_short_rows(lambda desc: {desc.axis}, lambda desc: _BYTES_OF_A_ROW // desc.input_tensor.data_type.numpy.itemsize)
 def running_plan(desc: CumulativeSummationDesc | CumulativeProductDesc) -> CompiledRunningPlan | CompiledIntegerRunningPlan | str:
     from dmlpy.devices.cpu.reduction.plan import CompiledIntegerRunningPlan, CompiledRunningPlan, Groups
 

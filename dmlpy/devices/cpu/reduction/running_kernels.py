@@ -1,4 +1,4 @@
-"""The compiled running sums, and products of integers, along rows and of neighbouring columns at once. Those of integers wrap around."""
+"""The compiled running sums and products along rows and of neighbouring columns at once. Those of integers wrap around."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from llvmlite import ir
 from dmlpy.devices.cpu.compiler import types
 from dmlpy.devices.cpu.compiler.functions import intrinsic, jit
 from dmlpy.devices.cpu.isa import FLOAT_BYTES
-from dmlpy.devices.cpu.reduction.kernels import following, for_each_unit, place_of
-from dmlpy.devices.cpu.reduction.plan import COLUMN_VECTORS, GroupParameters, Layout
+from dmlpy.devices.cpu.load_store import loaded_floats, store_floats
+from dmlpy.devices.cpu.reduction.kernels import following, place_of
+from dmlpy.devices.cpu.reduction.plan import COLUMN_VECTORS, GroupParameters, Layout, running_vectors
 from dmlpy.devices.cpu.simd import ADDRESS, FLOAT, Loop
 from dmlpy.devices.cpu.thread_pool_kernels import share_units
 
@@ -19,29 +20,16 @@ if TYPE_CHECKING:
     from dmlpy.devices.cpu.thread_pool import TaskBody
 
 
-def build_running_sum(layout: Layout, stored: Storage, isa: Isa) -> TaskBody:
-    """Builds a thread's part of running sums, to be compiled.
+def build_running(multiplies: bool, layout: Layout, stored: Storage, isa: Isa) -> TaskBody:
+    """Builds a thread's part of running sums, or products in double precision, of floats, to be compiled.
 
     Args:
+        multiplies: whether they are products.
         layout: the layout of the entries, which have one axis.
         stored: the type of the tensors' elements.
         isa: the instruction set that it is compiled for.
     """
-    if stored == "float32":
-        return _in_place(layout, FLOAT, isa)
-    sum_entries = _running(FLOAT, False, 1 if layout == "rows" else isa.lanes)
-
-    @jit
-    def unit(
-        p: GroupParameters, x: Any, x_outer: Any, x_entry: Any, y: Any, y_outer: Any, y_entry: Any, group: Any, group1: Any, left: Any
-    ) -> None:
-        if p.backward != 0:
-            last = p.entry_size - 1
-            sum_entries(x + last * x_entry, -x_entry, y + last * y_entry, -y_entry, p.entry_size, p.exclusive)
-        else:
-            sum_entries(x, x_entry, y, y_entry, p.entry_size, p.exclusive)
-
-    return for_each_unit(unit, layout, stored, isa)
+    return _in_place(layout, _Floats(stored, multiplies), isa, running_vectors(multiplies=multiplies))
 
 
 def build_running_integers(multiplies: bool, layout: Layout, width: int, isa: Isa) -> TaskBody:
@@ -53,13 +41,65 @@ def build_running_integers(multiplies: bool, layout: Layout, width: int, isa: Is
         width: bytes of an element.
         isa: the instruction set that it is compiled for.
     """
-    return _in_place(layout, ir.IntType(8 * width), isa, multiplies=multiplies)
+    return _in_place(layout, _Integers(width, multiplies), isa, COLUMN_VECTORS)
 
 
-def _in_place(layout: Layout, kind: Any, isa: Isa, *, multiplies: bool = False) -> TaskBody:
-    """A thread's part of running sums or products on the tensors as they are, whose elements have LLVM's type `kind`."""
-    lanes, wide, is_row = isa.lanes, COLUMN_VECTORS * isa.lanes, layout == "rows"
-    width, (of_one, of_vector, of_vectors) = _width_of(kind), (_running(kind, multiplies, count) for count in (1, lanes, wide))
+class _Integers:
+    """Integers that are added or multiplied.
+
+    Attributes:
+        width: the bytes of an element.
+        first: the results before the first element, and what is joined with it.
+    """
+
+    def __init__(self, width: int, multiplies: bool) -> None:
+        self.width, self._multiplies = width, multiplies
+        self.first: tuple[float, float] = (int(multiplies),) * 2
+
+    def kind(self, lanes: int) -> Any:
+        """LLVM's type of a vector of results."""
+        return ir.VectorType(ir.IntType(8 * self.width), lanes)
+
+    def load(self, builder: Any, address: Any, lanes: int) -> Any:
+        """The elements at an address as such a vector."""
+        return builder.load(builder.inttoptr(address, self.kind(lanes).as_pointer()), align=self.width)
+
+    def store(self, builder: Any, value: Any, address: Any) -> None:
+        """Stores results."""
+        builder.store(value, builder.inttoptr(address, value.type.as_pointer()), align=self.width)
+
+    def join(self, builder: Any, total: Any, value: Any) -> Any:
+        """The following results."""
+        return (builder.mul if self._multiplies else builder.add)(total, value)
+
+
+class _Floats(_Integers):
+    """Floats of a type that are added in float32, or multiplied in float64."""
+
+    def __init__(self, stored: Storage, multiplies: bool) -> None:
+        super().__init__(FLOAT_BYTES if stored == "float32" else FLOAT_BYTES // 2, multiplies)
+        self._stored = stored
+        self.first = (1.0, 1.0) if multiplies else (0.0, -0.0)  # the first float stays as it is, -0 too
+
+    def kind(self, lanes: int) -> Any:
+        return ir.VectorType(ir.DoubleType() if self._multiplies else FLOAT, lanes)
+
+    def load(self, builder: Any, address: Any, lanes: int) -> Any:
+        value = loaded_floats(self._stored, builder, address, lanes)
+        return builder.fpext(value, self.kind(lanes)) if self._multiplies else value
+
+    def store(self, builder: Any, value: Any, address: Any) -> None:
+        floats = builder.fptrunc(value, ir.VectorType(FLOAT, value.type.count)) if self._multiplies else value
+        store_floats(self._stored, builder, floats, address)
+
+    def join(self, builder: Any, total: Any, value: Any) -> Any:
+        return (builder.fmul if self._multiplies else builder.fadd)(total, value)
+
+
+def _in_place(layout: Layout, elements: _Integers, isa: Isa, vectors: int) -> TaskBody:
+    """A thread's part of running sums or products on the tensors as they are, of some vectors of columns at once."""
+    lanes, wide, is_row, width = isa.lanes, vectors * isa.lanes, layout == "rows", elements.width
+    of_one, of_vector, of_vectors = (_running(elements, count) for count in (1, lanes, wide))
 
     @jit
     def run_units(p: GroupParameters, first: Any, last: Any, scratch: Any) -> None:
@@ -89,30 +129,19 @@ def _in_place(layout: Layout, kind: Any, isa: Isa, *, multiplies: bool = False) 
     return share_units(GroupParameters, run_units)
 
 
-def _width_of(kind: Any) -> int:
-    """The bytes of an element of a type of LLVM."""
-    return FLOAT_BYTES if kind == FLOAT else int(kind.width) // 8
-
-
-def _running(kind: Any, multiplies: bool, lanes: int) -> Any:
+def _running(elements: _Integers, lanes: int) -> Any:
     """The intrinsic `running(x, x_step, y, y_step, count, exclusive)` of vectors of elements, at least one, some bytes apart."""
-    vector, width = ir.VectorType(kind, lanes), _width_of(kind)
-    # The first float stays as it is, -0 too.
-    starts = (0.0, -0.0) if kind == FLOAT else (int(multiplies),) * 2
-    before, nothing = (ir.Constant(vector, [value] * lanes) for value in starts)
+    before, nothing = (ir.Constant(elements.kind(lanes), [value] * lanes) for value in elements.first)
 
     @intrinsic
     def running(x: Any, x_step: Any, y: Any, y_step: Any, count: Any, exclusive: Any) -> Any:
-        def generate(builder: Any, arguments: Any) -> None:
+        def generate(builder: Any, arguments: Any) -> Any:
             x, x_step, y, y_step, count, exclusive = arguments
             excludes = builder.icmp_signed("!=", exclusive, ADDRESS(0))
             loop = Loop(builder, [x, y, count, builder.select(excludes, before, nothing)])
             source, target, left, total = loop.values
-            value = builder.load(builder.inttoptr(source, vector.as_pointer()), align=width)
-            join = builder.fadd if kind == FLOAT else builder.mul if multiplies else builder.add
-            following = join(total, value)
-            result = builder.select(excludes, total, following)
-            builder.store(result, builder.inttoptr(target, vector.as_pointer()), align=width)
+            following = elements.join(builder, total, elements.load(builder, source, lanes))
+            elements.store(builder, builder.select(excludes, total, following), target)
             left = builder.sub(left, ADDRESS(1))
             another = [builder.add(source, x_step), builder.add(target, y_step), left, following]
             loop.repeat_while(builder.icmp_signed(">", left, ADDRESS(0)), another)

@@ -239,7 +239,7 @@ def _softmax_row(stored: Storage, isa: Isa) -> Any:
 def _softmax_columns(isa: Isa) -> Any:
     simd, load_store, exp = simd_of(isa), load_store_of("float32", isa), function_of("exp_of_negative", isa)
     add, subtract, divide, all_of, running_maximum = simd.add, simd.subtract, simd.divide, simd.all_of, simd.running_maximum
-    read, write, lanes, lane_of, with_lane = load_store.load, load_store.store, isa.lanes, simd.lane, simd.with_lane
+    read, write, log = load_store.load, load_store.store, logarithm_of(isa)
 
     @jit
     def unit(
@@ -259,8 +259,7 @@ def _softmax_columns(isa: Isa) -> Any:
                     partial = add(partial, power)
                 total = add(total, partial)
         if p.log != 0:
-            for lane in range(lanes):
-                total = with_lane(total, lane, np.float32(math.log(lane_of(total, lane))))
+            total = log(total)
         for outer in range(p.outer_size):
             for at in range(p.entry_size):
                 to = y + outer * y_outer + at * y_entry
