@@ -15,6 +15,7 @@ pytest.importorskip("llvmlite")
 
 from dmlpy.devices.cpu.plans import compiled_plan
 from dmlpy.devices.cpu.pooling import region_gradient_plan, region_plan
+from dmlpy.devices.cpu.tensor_copies import LayoutCopiesPlan
 
 IMAGES, REGIONS = (3, 4, 11, 13), 20
 SPREAD = (2000, 3, 170, 13)
@@ -36,6 +37,29 @@ def _images(rng: np.random.Generator, kind: Any) -> Any:
     x = rng.normal(size=IMAGES)
     x[2, 0, 3, 3] = np.nan
     return x.astype(kind)
+
+
+@pytest.mark.parametrize("data_type", TYPES)
+@pytest.mark.parametrize("channels", [8, 37])
+def test_maxima_of_many_channels(channels: int, data_type: str) -> None:
+    """Bit by bit, on copies whose channels are contiguous, with NaN and infinities; not where regions are small beside the images."""
+    rng, kind = np.random.default_rng(5), TYPES[data_type]
+    corners = np.concatenate([rng.integers(-1, 5, (REGIONS, 1)), _corners(rng, np.float32)], axis=1)
+    x = rng.normal(size=(3, channels, 17, 13)).astype(kind)
+    x[rng.random(x.shape) < 0.02] = np.nan
+    x[rng.random(x.shape) < 0.02] = -np.inf
+    arrays = {"input_tensor": x, "roi_tensor": corners.astype(kind).reshape(1, 1, REGIONS, 5)}
+    for size, copies in ((5, True), (1, False)):
+        desc = dml.ROIPoolingDesc(
+            input_tensor=tensor(data_type, *x.shape),
+            roi_tensor=tensor(data_type, 1, 1, REGIONS, 5),
+            output_tensor=tensor(data_type, REGIONS, channels, size, size),
+            pooled_size={"height": size, "width": size},
+            spatial_scale=1.0,
+        )
+        assert isinstance(compiled_plan(desc), LayoutCopiesPlan) == copies
+        expected = run(desc, arrays, "numpy")["output_tensor"]
+        np.testing.assert_array_equal(run(desc, arrays, "cpu")["output_tensor"], expected)
 
 
 @pytest.mark.parametrize("data_type", TYPES)

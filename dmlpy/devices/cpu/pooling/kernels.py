@@ -402,6 +402,23 @@ def build_maxima(stored: Storage, isa: Isa) -> TaskBody:
     one, set_one, read, size = load_store.load_one, load_store.store_one, load_store.load, load_store.size
     fewest = lanes // 4 if stored == "float32" else 1  # columns of a part that vectors pay for; single halves take longer to load
     combine, combine_lanes, select_first, all_of = maximum_of(isa), horizontal_maximum_or_nan(isa), lane_selector(isa), simd_of(isa).all_of
+    write = load_store.store
+
+    @jit
+    def largest_of_channels(
+        source: Any, top: Any, bottom: Any, row: Any, left: Any, right: Any, element: Any, channels: Any, output: Any
+    ) -> None:
+        """Vectors of contiguous channels, from two columns at a time."""
+        is_empty, even = top >= bottom or left >= right, left + (right - left) // 2 * 2
+        for channel in range(0, channels, lanes):
+            count, a, b = channels - channel, all_of(_ZERO if is_empty else _LOWEST), all_of(_ZERO if is_empty else _LOWEST)
+            for y in range(top, bottom):
+                at = source + y * row + channel * size
+                for x in range(left, even, 2):
+                    a, b = combine(a, read(at + x * element, count)), combine(b, read(at + (x + 1) * element, count))
+                if even < right:
+                    a = combine(a, read(at + even * element, count))
+            write(output + channel * size, combine(a, b), count)
 
     @jit
     def largest(source: Any, top: Any, bottom: Any, row: Any, left: Any, right: Any, element: Any) -> Any:
@@ -438,7 +455,9 @@ def build_maxima(stored: Storage, isa: Isa) -> TaskBody:
                 source, row, element = p.input + image * p.input_image, p.input_row, p.input_element
                 output = p.output + region * p.output_region + y * p.output_row + x * p.output_element
                 to_channel, of_channel = p.output_channel, p.input_channel
-                for channel in range(p.channels):
+                if to_channel == size and of_channel == size:
+                    largest_of_channels(source, first_row, last_row, row, first, last, element, p.channels, output)
+                for channel in range(0 if to_channel == size and of_channel == size else p.channels):
                     plane, value = source + channel * of_channel, _ZERO
                     if first_row < last_row and first < last:
                         if element == size and last - first >= fewest:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from dmlpy.devices.cpu.pooling.region_gradient_plan import RegionGradientPlan
     from dmlpy.devices.cpu.pooling.region_plan import RegionsPlan
     from dmlpy.devices.cpu.quantized.float_plan import ByteFloatsPlan
+    from dmlpy.devices.cpu.tensor_copies import LayoutCopiesPlan
     from dmlpy.devices.plan import Plan
     from dmlpy.operators.pooling.average import AveragePoolingGradDesc
     from dmlpy.operators.pooling.maximum import IndexedPoolingDesc, MaxPoolingGradDesc, MaxUnpoolingDesc
@@ -35,6 +36,10 @@ _FEWEST_CHANNELS = 2
 """The fewest contiguous channels whose vectors are pooled faster than copies with contiguous columns."""
 _CHANNELS_OF_A_BLOCK = 64
 """Contiguous channels that are spread at once in the gradient of averages, if an image has a multiple of them."""
+_CHANNELS_OF_COPIES = 8
+"""The fewest channels that copies of images and results have contiguous, so that vectors of them are pooled."""
+_PIXELS_OF_A_RESULT = 4
+"""The most elements of images that are copied for each result."""
 _PLANES_DIMENSIONS = 4
 """Dimensions of the tensors of a pooling over two."""
 
@@ -168,9 +173,12 @@ def unpooling_plan(desc: MaxUnpoolingDesc) -> IndexingPlan | str:
 
 @plan(f"{_REGIONS}AlignDesc", f"{_REGIONS}Align1Desc", f"{_REGIONS}PoolingDesc")
 @on_copies("roi_tensor", "batch_indices_tensor")
-def regions_plan(desc: ForwardRegionsDesc | ROIPoolingDesc) -> RegionsPlan | str:
+def regions_plan(desc: ForwardRegionsDesc | ROIPoolingDesc) -> RegionsPlan | LayoutCopiesPlan | str:
+    """Maxima of parts are those of contiguous channels, or of copies with such, where the regions are large beside the images."""
     from dmlpy.devices.cpu.isa import have_one_storage
     from dmlpy.devices.cpu.pooling.region_plan import RegionsPlan
+    from dmlpy.devices.cpu.tensor_copies import LayoutCopiesPlan, dense
+    from dmlpy.operators.pooling.roi import ROIPoolingDesc
 
     tensors = desc.tensors()
     types = {tensors[place].data_type for place in ("input_tensor", "roi_tensor", "output_tensor")}
@@ -178,6 +186,15 @@ def regions_plan(desc: ForwardRegionsDesc | ROIPoolingDesc) -> RegionsPlan | str
         return "compiled poolings of regions have tensors of one type of floats"
     if not all(tensor.is_packed for place, tensor in tensors.items() if place in ("roi_tensor", "batch_indices_tensor")):
         return "compiled poolings of regions need packed regions"
+    source, target = tensors["input_tensor"], tensors["output_tensor"]
+    if (
+        isinstance(desc, ROIPoolingDesc)
+        and source.sizes[1] >= _CHANNELS_OF_COPIES
+        and max(source.element_strides[1], target.element_strides[1]) > 1
+        and source.element_count <= _PIXELS_OF_A_RESULT * target.element_count
+    ):
+        copied = {place: dense(tensors[place], (1,)) for place in ("input_tensor", "output_tensor")}
+        return LayoutCopiesPlan(RegionsPlan(desc.replace(**copied)), desc, copied)
     return RegionsPlan(desc)
 
 
