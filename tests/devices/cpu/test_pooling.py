@@ -22,6 +22,7 @@ from dmlpy.devices.cpu.pooling.byte_maximum_plan import ByteMaximumPlan
 from dmlpy.devices.cpu.pooling.depth_plan import DepthPoolingPlan
 from dmlpy.devices.cpu.pooling.plan import IndexedPoolingPlan, PoolingPlan
 from dmlpy.devices.cpu.quantized.float_plan import ByteFloatsPlan
+from dmlpy.devices.cpu.tensor_copies import LayoutCopiesPlan
 from tests.support.cpu.compiled_plans import run_on
 
 # sizes, window, strides, start padding, end padding, dilations
@@ -34,6 +35,7 @@ CASES: dict[str, tuple[Any, ...]] = {
     "one window of many planes": ((3, 19, 7, 9), (7, 9), (1, 1), (0, 0), (0, 0), None),
     "one window that begins in the padding": ((2, 3, 13, 17), (13, 17), (2, 3), (1, 2), (0, 0), None),
     "windows along their rows": ((1, 5, 24, 50), (3, 20), (2, 10), (1, 5), (0, 5), None),
+    "windows apart in many channels": ((2, 11, 17, 23), (4, 5), (4, 5), (1, 2), (0, 1), None),
     "strides of 2": ((1, 3, 9, 150), (3, 3), (2, 2), (1, 0), (0, 1), None),
     "windows cut off": ((1, 2, 10, 40), (3, 3), (2, 3), (0, 0), (0, 0), "rounded up"),
 }
@@ -396,3 +398,19 @@ def test_indices_and_gradients_of_three_dimensions(name: str, data_type: str) ->
             found, expected = (run(laid_out, given, device) for device in ("cpu", "numpy"))
             for place, array in expected.items():
                 np.testing.assert_array_equal(found[place], array)
+
+
+@pytest.mark.parametrize("kind", [dml.MaxPoolingDesc, dml.AveragePoolingDesc])
+def test_windows_apart_are_pooled_on_copies_with_contiguous_channels(kind: Any) -> None:
+    """Unless the channels are few, each plane has one window, or the copies would not stay in a cache."""
+    members: dict[str, Any] = {"start_padding": (0, 0), "end_padding": (0, 0)}
+    members |= {"include_padding": False} if kind is dml.AveragePoolingDesc else {}
+    for sizes, window, copies in (
+        ((2, 8, 16, 16), 4, True),
+        ((2, 7, 16, 16), 4, False),
+        ((2, 8, 16, 16), 16, False),
+        ((2, 8, 512, 512), 4, False),
+    ):
+        x = dml.TensorDesc(data_type="FLOAT32", sizes=sizes)
+        desc = kind(input_tensor=x, window_size=(window, window), strides=(window, window), **members).with_outputs()
+        assert isinstance(compiled_plan(desc), LayoutCopiesPlan) == copies, sizes

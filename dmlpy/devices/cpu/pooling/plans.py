@@ -38,6 +38,8 @@ _CHANNELS_OF_A_BLOCK = 64
 """Contiguous channels that are spread at once in the gradient of averages, if an image has a multiple of them."""
 _CHANNELS_OF_COPIES = 8
 """The fewest channels that copies of images and results have contiguous, so that vectors of them are pooled."""
+_MOST_BYTES_OF_COPIES = 1 << 22
+"""Bytes of images whose copies stay in a cache."""
 _PIXELS_OF_A_RESULT = 4
 """The most elements of images that are copied for each result."""
 _PLANES_DIMENSIONS = 4
@@ -74,8 +76,24 @@ def pooling_plan(desc: ForwardPoolingDesc) -> Plan | str:
         return _depth_plan(channels_innermost)
     if row_blocks := RowBlockPoolingPlan.of(desc):
         return row_blocks
+    if (on_channels := _on_contiguous_channels(desc)) is not None:
+        return on_channels
     pooling = PoolingPlan(desc)
     return pooling if pooling.is_dense(_MAX_SPARSITY) else _TOO_SPARSE
+
+
+def _on_contiguous_channels(desc: ForwardPoolingDesc) -> LayoutCopiesPlan | None:
+    """The plan of several windows on copies whose channels are contiguous, or None: vectors of these need no horizontal sums."""
+    from dmlpy.devices.cpu.tensor_copies import LayoutCopiesPlan, dense
+
+    source, target = desc.input_tensor, desc.output_tensor
+    assert target is not None  # guaranteed by the check
+    size = source.element_count * source.data_type.numpy.itemsize
+    if source.sizes[1] < _CHANNELS_OF_COPIES or target.sizes[2:] == (1, 1) or size > _MOST_BYTES_OF_COPIES:
+        return None
+    copied = {"input_tensor": dense(source, (1,)), "output_tensor": dense(target, (1,))}
+    inner = pooling_plan(desc.replace(**copied))
+    return None if isinstance(inner, str) else LayoutCopiesPlan(inner, desc, copied)
 
 
 def _of_channels_innermost(desc: D, block: int | None = None) -> D | None:
