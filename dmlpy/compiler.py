@@ -6,9 +6,9 @@ import copyreg
 import logging
 import pickle
 from contextlib import suppress
-from functools import lru_cache, partial
+from functools import lru_cache
 from textwrap import indent
-from typing import TYPE_CHECKING, Any, TypeAlias, overload
+from typing import TYPE_CHECKING, Any, overload
 
 from dmlpy.debugging import PLANS
 from dmlpy.description.coercion import brief
@@ -238,7 +238,8 @@ def _program_by_template(
 ) -> GraphProgram | None:
     """The program of a graph that is a copy of one with symbolic sizes; None if it cannot be derived from that.
 
-    Where the plan of a node, or that of the memory, depends on the numbers, the other nodes' plans follow from the template.
+    Where the plan of a node, or that of the memory, depends on the numbers, the other nodes' plans follow from the template. Each node's
+    plan is derived by itself: a comparison that comes out differently has that node alone planned again.
     """
     if graph.template is None or not device.plans_all_sizes:
         return None
@@ -254,11 +255,15 @@ def _program_by_template(
         for operator in program.operators:
             _log_plan(operator)
         return program
-    derived: _Operators | None = copy.derive(("operators", *key), symbolic, parts.operators_of, kinds, is_right=_are_right)
-    if derived is None:
+    places = copy.derived_copy(("buffers", *key), symbolic, parts.buffers_of, kinds)
+    if places is None:
         return None
-    buffers, planned = derived
-    operators = {index: planned.get(index) or compile_node(buffers.desc(index)) for index in buffers.order}
+    buffers, symbolic_buffers = places.item, places.symbolic
+    operators = {}
+    for index in buffers.order:
+        desc = symbolic_buffers.desc(index)
+        operator = copy.derive(index, desc, parts.operator_of, kinds, places)
+        operators[index] = operator or compile_node(buffers.desc(index))
     program = loaded_program(buffers, compile_node, operators, copy.noted(("order", *key)))
     copy.note(("order", *key), program)
     return program
@@ -304,20 +309,17 @@ class _TemplateParts:
             raise NoTemplateError
         return loaded_program(self._assign(part, is_symbolic), self._compile_anew)
 
-    def operators_of(self, part: Graph, is_symbolic: bool) -> _Operators:
-        """The places of values; and the operators of all nodes, or of those that a template has.
+    def buffers_of(self, part: Graph, is_symbolic: bool) -> BufferAssignment:
+        """The places of values.
 
         Raises:
-            NoTemplateError: the places are not planned with symbolic sizes.
+            NoTemplateError: they are not planned with symbolic sizes.
         """
-        from dmlpy.description.sized_copies import is_copied
-        from dmlpy.description.symbolic_sizes import attempted
+        return self._assign(part, is_symbolic)
 
-        buffers = self._assign(part, is_symbolic)
-        if not is_symbolic:
-            return buffers, {index: self._compile_anew(buffers.desc(index)) for index in buffers.order}
-        tried = ((index, attempted(partial(self._compile_anew, buffers.desc(index)))) for index in buffers.order)
-        return buffers, {index: operator for index, operator in tried if operator is not None and is_copied(operator, self._kinds)}
+    def operator_of(self, desc: OperatorDesc, is_symbolic: bool) -> CompiledOperator:
+        """The operator of a node."""
+        return self._compile_anew(desc)
 
     def _assign(self, part: Graph, is_symbolic: bool) -> BufferAssignment:
         from dmlpy.devices.graphs import GraphIR, assign_buffers
@@ -349,16 +351,6 @@ class _TemplateParts:
 
 _MOST_WHOLE = 24
 """The most nodes of a graph whose order and memory are planned with symbolic sizes: for many values arrays of numbers are faster."""
-
-_Operators: TypeAlias = "tuple[BufferAssignment, dict[int, CompiledOperator]]"
-"""The places of a graph's values, and the operators of some nodes."""
-
-
-def _are_right(derived: _Operators, expected: _Operators) -> bool:
-    from dmlpy.description.sized_copies import is_alike
-
-    return is_alike(derived[0], expected[0]) and all(is_alike(operator, expected[1][index]) for index, operator in derived[1].items())
-
 
 # pickles
 

@@ -3,11 +3,13 @@
 An ONNX model of dynamic sizes is lowered once with symbolic sizes. The lowered program is a template: for other sizes it is copied, with
 their numbers, as long as all guards of the trace hold (see `symbolic_sizes`). What is planned from a part of the template, such as a
 node's plan, is derived in the same way: computed once with symbolic sizes, then copied. The first copies are compared with what the
-planning yields for the numbers; if one differs, nothing is derived there any more.
+planning yields for the numbers; if one differs, nothing is derived there any more. Where only the comparisons of such a derivation come out
+differently, it is derived again, for these sizes.
 """
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, field, fields, is_dataclass
 from enum import Enum
 from functools import cached_property
@@ -66,15 +68,6 @@ def example_of(item: Any) -> Any:
     return _copy_of(step, values, copier.copy(values, []))
 
 
-def is_copied(item: Any, kinds: Kinds) -> bool:
-    """Whether an object with symbolic sizes can be copied."""
-    try:
-        _Copier(kinds).add(item)
-    except NoTemplateError:
-        return False
-    return True
-
-
 class SizedTemplate:
     """An object that was made with symbolic sizes.
 
@@ -94,9 +87,8 @@ class SizedTemplate:
         self._trace, self._item = trace, item
         self._copier = _Copier(Kinds(shared))
         self._copier.add(item)
-        self._formulas = _formulas(trace)
-        self._formulas.select(self._copier.places)
-        self._derived: dict[Hashable, _Derived | None] = {}
+        self._formulas = _formulas(trace, self._copier)
+        self._variants: dict[Hashable, _Variants] = {}
         self.notes: dict[Hashable, Any] = {}
         self._lock = forks.lock()
         """Held while the trace grows: what other threads compare meanwhile belongs to another stage."""
@@ -105,40 +97,38 @@ class SizedTemplate:
         """A copy for these sizes of the symbols; None if a guard fails, so that the object may differ."""
         values = self._formulas.values(sizes)
         try:
-            return None if values is None else SizedCopy(self, values, self._copier.copy(values, []))
+            return None if values is None else SizedCopy(self, tuple(sizes), values, self._copier.copy(values, []))
         except NoTemplateError:
             return None
 
-    def derived(self, key: Hashable, source: Any, compute: Callable[[Any], Any], kinds: Kinds) -> _Derived | None:
-        """The result of a function of a part of the object, as a template; None if it depends on the numbers."""
+    def variants_of(self, key: Hashable, before: _Derived | None) -> _Variants:
+        """What was derived for a key, from what was derived before."""
+        return (self._variants if before is None else before.variants).setdefault(key, _Variants())
+
+    def derive(
+        self, variants: _Variants, sizes: Sequence[int], source: Any, compute: Callable[[Any], Any], kinds: Kinds, before: _Derived | None
+    ) -> None:
+        """Adds the result of a function of a part of the object for these sizes, as a template, unless it depends on the numbers."""
         with self._lock:
-            if key not in self._derived:
-                self._derived[key] = None
-                try:
-                    with self._trace.active():
-                        result = compute(source)
-                    copier = _Copier(kinds, self._copier)
-                    step = copier.add(result)
-                    formulas = _formulas(self._trace)
-                    formulas.select(copier.places, self._formulas)
-                    self._derived[key] = _Derived(formulas, copier, step, result)
-                except Exception:  # of code that does not take symbolic sizes: with integers it is another one, or none
-                    self._trace.end_stage()
-            return self._derived[key]
-
-    def known(self) -> Sequence[tuple[Hashable, _Derived]]:
-        """The results that were derived so far, by key."""
-        return [(key, derived) for key, derived in tuple(self._derived.items()) if derived is not None]
-
-    def forget(self, key: Hashable) -> None:
-        """Derives nothing more for a key."""
-        self._derived[key] = None
+            self._trace.set_example(sizes)
+            try:
+                with self._trace.active():
+                    result = compute(source)
+                copier = _Copier(kinds, self._copier if before is None else before.copier)
+                step = copier.add(result)
+                formulas = _formulas(self._trace, copier, self._formulas if before is None else before.formulas)
+            except Exception:  # of code that does not take symbolic sizes: with integers it is another one, or none
+                self._trace.end_stage()
+                variants.add(None)
+            else:
+                variants.add(_Derived(formulas, copier, step, result))
 
 
-def _formulas(trace: SizeTrace) -> Formulas:
-    formulas = trace.end_stage()
+def _formulas(trace: SizeTrace, copier: _Copier, before: Formulas | None = None) -> Formulas:
+    formulas = trace.end_stage(before)
     if formulas is None:
         raise NoTemplateError
+    formulas.select(copier.places)
     return formulas
 
 
@@ -155,7 +145,8 @@ class _Derived:
         copier: copies it.
         step: the step that makes the copy; None if it holds no sizes.
         item: the result, with symbolic sizes.
-        compared: the numbers for which a copy was compared with the function's result.
+        compared: the sizes for which a copy was compared with the function's result.
+        variants: what is derived from it in turn, by key.
     """
 
     formulas: Formulas
@@ -163,10 +154,78 @@ class _Derived:
     step: int | None
     item: Any
     compared: list[Sequence[int]] = field(default_factory=list)
+    variants: dict[Hashable, _Variants] = field(default_factory=dict)
 
-    def is_tested(self, values: Sequence[int]) -> bool:
-        """Whether the copy for these numbers needs no comparison any more."""
-        return len(self.compared) >= _TIMES_COMPARED or values in self.compared
+    def is_tested(self, sizes: Sequence[int]) -> bool:
+        """Whether the copy for these sizes needs no comparison any more."""
+        return len(self.compared) >= _TIMES_COMPARED or sizes in self.compared
+
+
+_MOST_VARIANTS = 4
+"""The most variants of a derived result, and the most failed attempts at one."""
+
+
+class _Variants:
+    """The results of one function: each holds for the sizes with which its comparisons come out as they did for its example.
+
+    Attributes:
+        items: the results, in the order of their last use.
+        is_refused: whether nothing is derived.
+    """
+
+    def __init__(self) -> None:
+        self.items: list[_Derived] = []
+        self.is_refused = False
+        self._failures = 0
+        self._misses, self._patience = 0, _MOST_VARIANTS
+
+    def use(self, item: _Derived) -> None:
+        """Makes a result the last used one."""
+        if self.items[-1] is not item:
+            with suppress(ValueError):  # another thread replaced it
+                self.items.remove(item)
+                self.items.append(item)
+
+    def take_miss(self) -> bool:
+        """Notes sizes for which no result holds; returns whether one is to be made, which takes longer than the function itself."""
+        self._misses += 1
+        return not self.is_refused and (len(self.items) + self._failures < _MOST_VARIANTS or self._misses > self._patience)
+
+    def add(self, item: _Derived | None) -> None:
+        """Adds a result, or notes that there is none. It replaces the least recently used one where there are enough."""
+        if len(self.items) + self._failures >= _MOST_VARIANTS:
+            self._patience *= 2  # so that sizes for which none lasts cost little more than without
+        self._misses = 0
+        if item is None:
+            self._failures += 1
+            self.is_refused = not self.items
+            return
+        if len(self.items) + self._failures >= _MOST_VARIANTS:
+            del self.items[:1]
+        self.items.append(item)
+
+    def refuse(self) -> None:
+        """Derives nothing more."""
+        self.items, self.is_refused = [], True
+
+
+@dataclass(frozen=True)
+class DerivedCopy:
+    """The copy of a derived result.
+
+    Attributes:
+        item: the copy.
+        symbolic: the result with symbolic sizes.
+    """
+
+    item: Any
+    symbolic: Any
+    _derived: _Derived
+    _parts: list[Any]
+
+    def part(self, source: Any) -> Any:
+        """The copy of this part of the symbolic result."""
+        return self._derived.copier.copy_of(source, self._parts)
 
 
 class SizedCopy:
@@ -174,23 +233,13 @@ class SizedCopy:
 
     Args:
         template: the template.
-        values: the numbers.
+        sizes: the sizes of the symbols.
+        values: the numbers, by place.
         parts: the parts of the copy.
     """
 
-    def __init__(self, template: SizedTemplate, values: list[int], parts: list[Any]) -> None:
-        self._template, self._values, self._parts = template, values, parts
-        self._numbers: dict[Hashable, list[int] | None] = {}
-        """The numbers in derived results, as far as they were computed; None where a guard fails."""
-
-    def is_known(self) -> bool:
-        """Whether the guards of all derived results hold for these sizes."""
-        return all(self._numbers_of(key, derived) is not None for key, derived in self._template.known())
-
-    def _numbers_of(self, key: Hashable, derived: _Derived) -> list[int] | None:
-        if key not in self._numbers:
-            self._numbers[key] = derived.formulas.values(self._values)
-        return self._numbers[key]
+    def __init__(self, template: SizedTemplate, sizes: tuple[int, ...], values: list[int], parts: list[Any]) -> None:
+        self._template, self._sizes, self._values, self._parts = template, sizes, values, parts
 
     def part(self, source: Any) -> Any:
         """The copy of this part of the template's object."""
@@ -209,36 +258,53 @@ class SizedCopy:
         """The note of a key; None if there is none."""
         return self._template.notes.get(key)
 
-    def derive(
-        self,
-        key: Hashable,
-        source: Any,
-        compute: Derivation,
-        kinds: Kinds = _NO_KINDS,
-        *,
-        is_right: Callable[[Any, Any], bool] | None = None,
-    ) -> Any:
+    def derive(self, key: Hashable, source: Any, compute: Derivation, kinds: Kinds = _NO_KINDS, before: DerivedCopy | None = None) -> Any:
+        """The item of `derived_copy`; None if there is none."""
+        copy = self.derived_copy(key, source, compute, kinds, before)
+        return None if copy is None else copy.item
+
+    def derived_copy(
+        self, key: Hashable, source: Any, compute: Derivation, kinds: Kinds = _NO_KINDS, before: DerivedCopy | None = None
+    ) -> DerivedCopy | None:
         """The result of a function of the copy of a part, derived from the template; None if the function has to be called for the copy.
 
         Args:
             key: identifies the function and the part.
-            source: the part of the template's object, which the function is applied to once for all sizes.
+            source: the part of the template's object, or of what was derived before, which the function is applied to once for all sizes.
             compute: the function, of a part and whether its sizes are symbolic.
             kinds: classes of objects in its result.
-            is_right: whether the first argument, which is derived, agrees with the second, the function's result for the numbers; None
-                compares all of their parts.
+            before: another result, of which this one may have parts.
         """
-        derived = self._template.derived(key, source, lambda part: compute(part, True), kinds)
-        values = None if derived is None else self._numbers_of(key, derived)
-        if derived is None or values is None:
+        derived_before = None if before is None else before._derived
+        variants = self._template.variants_of(key, derived_before)
+        derived = self._variant(variants)
+        if derived is None and variants.take_miss():
+            self._template.derive(variants, self._sizes, source, lambda part: compute(part, True), kinds, derived_before)
+            derived = self._variant(variants)
+        if derived is None:
             return None
-        result = derived.item if derived.step is None else _copy_of(derived.step, values, derived.copier.copy(values, self._parts))
-        if not derived.is_tested(values):
-            if not (is_right or is_alike)(result, compute(self.part(source), False)):
-                self._template.forget(key)
+        parts = self._parts if before is None else before._parts
+        try:
+            parts = parts if derived.step is None else derived.copier.copy(self._values, parts)
+        except NoTemplateError:
+            return None
+        copy = DerivedCopy(
+            derived.item if derived.step is None else _copy_of(derived.step, self._values, parts), derived.item, derived, parts
+        )
+        if not derived.is_tested(self._sizes):
+            if not is_alike(copy.item, compute((self if before is None else before).part(source), False)):
+                variants.refuse()
                 return None
-            derived.compared.append(values)
-        return result
+            derived.compared.append(self._sizes)
+        return copy
+
+    def _variant(self, variants: _Variants) -> _Derived | None:
+        """The result that holds for these sizes."""
+        for derived in reversed(variants.items):
+            if derived.formulas.add_to(self._values):
+                variants.use(derived)
+                return derived
+        return None
 
 
 class _Copier:
@@ -254,13 +320,13 @@ class _Copier:
 
     def __init__(self, kinds: Kinds, before: _Copier | None = None) -> None:
         self._shared: tuple[type, ...] = (*(_WITHOUT_SIZES if before is None else before._shared), *kinds.shared)
-        self._kinds = kinds
-        self._start = 0 if before is None else len(before._steps)
+        self._kinds, self._before = kinds, before
+        self._start = 0 if before is None else before._start + len(before._steps)
         self._steps: list[_Step] = []
-        self._tuples: dict[tuple[int, ...], int] = {} if before is None else dict(before._tuples)
+        self._tuples: dict[tuple[int, ...], int] = {}
         """The steps of tuples of sizes, by the places of these: many tensors have the same."""
         self.places: set[int] = set()
-        self._known: dict[int, tuple[Any, int | None]] = {} if before is None else dict(before._known)
+        self._known: dict[int, tuple[Any, int | None]] = {}
         """The steps of objects by `id`; the objects are held, so that these stay theirs."""
 
     def copy(self, values: Sequence[int], before: list[Any]) -> list[Any]:
@@ -272,8 +338,27 @@ class _Copier:
 
     def copy_of(self, item: Any, results: list[Any]) -> Any:
         """The copy of an object that was added and is not a size, among the results of the steps."""
-        step = self._known[id(item)][1]
-        return item if step is None else results[step]
+        known = self._find(item)
+        assert known is not None, "only what was added has copies"
+        return item if known[1] is None else results[known[1]]
+
+    def _find(self, item: Any) -> tuple[Any, int | None] | None:
+        """The step of an object that was added here, or to a copier before."""
+        copier: _Copier | None = self
+        while copier is not None:
+            if (known := copier._known.get(id(item))) is not None:
+                return known
+            copier = copier._before
+        return None
+
+    def _find_tuple(self, places: tuple[int, ...]) -> int | None:
+        """The step of a tuple of sizes, by their places."""
+        copier: _Copier | None = self
+        while copier is not None:
+            if (step := copier._tuples.get(places)) is not None:
+                return step
+            copier = copier._before
+        return None
 
     def add(self, item: Any) -> int | None:
         """The step that makes a copy of an object, for `_copy_of`; None if it holds no symbolic sizes.
@@ -284,7 +369,7 @@ class _Copier:
         if is_symbolic(item):
             self.places.add(item.place)
             return ~int(item.place)  # no step: half of what is copied are sizes
-        known = self._known.get(id(item))
+        known = self._find(item)
         if known is None:
             known = self._known[id(item)] = item, self._add(item)
         return known[1]
@@ -326,7 +411,7 @@ class _Copier:
     def _add_entries(self, item: Sequence[Any]) -> int | None:
         if type(item) is tuple and (places := places_of(item)) is not None:
             self.places.update(places)
-            if (step := self._tuples.get(tuple(places))) is not None:
+            if (step := self._find_tuple(tuple(places))) is not None:
                 return step
             get = itemgetter(*places) if len(places) > 1 else lambda values, place=places[0]: (values[place],)
             step = self._tuples[tuple(places)] = self._step(lambda values, results: get(values))

@@ -12,14 +12,14 @@ import math
 import operator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, TypeGuard, TypeVar
+from functools import cached_property
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 import numpy as np
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
-
-T = TypeVar("T")
 
 _Operation = tuple[Any, int, int]
 """A function of two values, by their places in the trace."""
@@ -92,11 +92,32 @@ class SizeTrace:
         value: int = self._values[place]
         return value
 
-    def end_stage(self) -> Formulas | None:
-        """The formulas and guards since the last stage ended; None if that stage was specialized."""
-        formulas = None if self.is_specialized else Formulas(self, len(self._values), self._guards)
+    def end_stage(self, before: Formulas | None = None) -> Formulas | None:
+        """The formulas and guards since the last stage ended; None if that stage was specialized.
+
+        Args:
+            before: the formulas of the stage that this one continues; None for the first stage.
+        """
+        formulas = None if self.is_specialized else Formulas(self, len(self._values), self._guards, before)
         self._guards, self.is_specialized = {}, False
         return formulas
+
+    def set_example(self, sizes: Sequence[int]) -> None:
+        """Gives the symbols other values, and all that was computed with them: later stages are for this example."""
+        if self._values[: self._count] == [*sizes]:
+            return
+        values = self._values
+        values[: self._count] = sizes
+        for at in range(self._count, len(values)):
+            if (operation := self._operations[at]) is None:
+                continue
+            function, left, right = operation
+            values[at] = None
+            if values[left] is not None and values[right] is not None:
+                with suppress(ArithmeticError, ValueError):
+                    values[at] = function(values[left], values[right])
+            if values[at] is None:
+                self._places.pop(operation, None)  # where it is needed, it is computed again and raises
 
     def line(self, place: int) -> _Line:
         """How the value of a place is computed."""
@@ -120,67 +141,69 @@ class Formulas:
         trace: the trace.
         end: the place behind the stage's last one.
         guards: the outcome of each of its comparisons, by place, without those of earlier stages.
+        before: the formulas of the stage that this one continues; None for the first stage.
     """
 
-    def __init__(self, trace: SizeTrace, end: int, guards: dict[int, bool]) -> None:
-        self._trace, self._end, self._guards = trace, end, guards
-        self._computed: frozenset[int] = frozenset()
-        self._constants: list[Any] = []
+    def __init__(self, trace: SizeTrace, end: int, guards: dict[int, bool], before: Formulas | None = None) -> None:
+        self._trace, self._end, self._guards, self._before = trace, end, guards, before
+        self._constants: list[tuple[int, Any]] = []
         self._lines: list[tuple[int, Any, int, int, bool | None]] | None = None
 
-    def select(self, places: Iterable[int], before: Formulas | None = None) -> None:
+    def select(self, places: Iterable[int]) -> None:
         """Leaves out values that neither a guard nor one of the places depends on.
 
         Args:
             places: the places whose values are needed; those of others are undefined.
-            before: the formulas of the first stage, whose values are known; None for the first stage itself.
         """
-        count = len(self._trace.symbols)
-        given = frozenset(range(count)) if before is None else before._computed
-        needed, lines = {*self._guards, *places} - given, list[tuple[int, Any, int, int, bool | None]]()
-        for at in reversed(range(count, self._end)):
+        count, given = len(self._trace.symbols), set[int]() if self._before is None else self._before.computed
+        waiting, seen = [*self._guards, *places], set[int]()
+        constants, lines = [], list[tuple[int, Any, int, int, bool | None]]()
+        while waiting:
+            at = waiting.pop()
+            if at < count or at in given or at in seen:
+                continue
+            seen.add(at)
             function, left, right = self._trace.line(at)
-            if at in needed and function is not None:
+            if function is None:
+                constants.append((at, left))
+            else:
                 lines.append((at, function, left, right, self._guards.get(at)))
-                needed.update({left, right} - given)
-        self._computed = given | {line[0] for line in lines}
-        operations = map(self._trace.line, range(count if before is None else before._end, self._end))
-        self._constants = [value if function is None else 0 for function, value, _ in operations]
-        self._lines = lines[::-1]
+                waiting += left, right
+        self._constants, self._lines = constants, sorted(lines, key=itemgetter(0))
+        self._end = max(seen, default=count - 1) + 1
 
-    def values(self, before: Sequence[int]) -> list[int] | None:
-        """The values up to the stage's end by place; None if a guard fails.
+    @cached_property
+    def computed(self) -> set[int]:
+        """The places whose values are known after this stage."""
+        own = {at for at, *_ in (*self._constants, *(self._lines or ()))}
+        return own if self._before is None else own | self._before.computed
+
+    def values(self, sizes: Sequence[int]) -> list[int] | None:
+        """The values up to the first stage's end by place; None if a guard fails.
 
         Args:
-            before: the sizes of the symbols for the first stage, for others the values of the first stage.
+            sizes: the sizes of the symbols.
         """
+        values = [*sizes]
+        return values if self.add_to(values) else None
+
+    def add_to(self, values: list[int]) -> bool:
+        """Computes the stage's values in a list of those of the stages before, by place; returns whether all guards hold."""
         if self._lines is None:
             self.select(range(self._end))
         assert self._lines is not None  # they were just found
-        values: list[int] = [*before, *self._constants]
+        if len(values) < self._end:
+            values += [0] * (self._end - len(values))
+        for at, constant in self._constants:
+            values[at] = constant
         try:
             for at, function, left, right, expected in self._lines:
                 value = values[at] = function(values[left], values[right])
                 if expected is not None and value is not expected:
-                    return None
+                    return False
         except (ArithmeticError, ValueError):  # the latter of rounding NaN
-            return None
-        return values
-
-
-def attempted(function: Callable[[], T]) -> T | None:
-    """The result of a function in the active trace; None, with the trace unchanged, if it raises or needs the value of a size."""
-    trace = _TRACE.get()
-    assert trace is not None, "something is attempted with symbolic sizes"
-    guards, was_specialized = dict(trace._guards), trace.is_specialized
-    trace.is_specialized = False
-    with suppress(Exception):  # of code that does not take symbolic sizes
-        result = function()
-        if not trace.is_specialized:
-            trace.is_specialized = was_specialized
-            return result
-    trace._guards, trace.is_specialized = guards, was_specialized
-    return None
+            return False
+        return True
 
 
 def are_symbolic() -> bool:

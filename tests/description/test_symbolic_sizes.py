@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -13,7 +14,7 @@ import pytest
 from dmlpy.description.enums import DataType
 from dmlpy.description.sized_arrays import SizedArray
 from dmlpy.description.sized_copies import Kinds, SizedTemplate
-from dmlpy.description.symbolic_sizes import NoTemplateError, SizeTrace, are_symbolic, attempted, slice_indices
+from dmlpy.description.symbolic_sizes import NoTemplateError, SizeTrace, are_symbolic, slice_indices
 from dmlpy.description.tensors import TensorDesc
 from dmlpy.operators.activation import ActivationReluDesc
 from dmlpy.validation.checking import check
@@ -230,17 +231,89 @@ def test_what_is_derived_is_compared_for_other_sizes_than_the_example() -> None:
         assert copy.derive("key", part, lambda part, is_symbolic: f"{part.size} rows") == expected
 
 
-def test_what_is_derived_may_hold_for_fewer_sizes_than_its_template() -> None:
+def test_what_is_derived_is_derived_again_where_a_comparison_comes_out_differently() -> None:
+    """Both results stay: each is computed with symbolic sizes once, and compared with what numbers give twice."""
     trace = SizeTrace([6])
     part = Part(trace.symbols[0])
-    template = SizedTemplate(trace, part)
-    known = []
-    for size in (6, 7, 2):
+    template, computed = SizedTemplate(trace, part), Counter[bool]()
+
+    def compute(part: Part, is_symbolic: bool) -> tuple[str, int]:
+        computed[is_symbolic] += 1
+        return ("many", part.size // 3) if part.size > 3 else ("few", part.size * 2)
+
+    for _ in range(2):
+        for size in (6, 7, 2, 3, 9, 1):
+            copy = template.copy([size])
+            assert copy is not None
+            assert copy.derive("key", part, compute) == compute(Part(size), False)
+            computed[False] -= 1
+    assert computed == {True: 2, False: 4}
+
+
+def test_what_is_derived_from_a_derived_result_is_its_own() -> None:
+    """Its parts are copied once, and it has results for other sizes by itself."""
+    trace = SizeTrace([6])
+    part = Part(trace.symbols[0])
+    template, computed = SizedTemplate(trace, part), Counter[str]()
+
+    def whole(part: Part, is_symbolic: bool) -> Part:
+        computed["whole"] += is_symbolic
+        return Part(part.size * 2)
+
+    def detail(whole: Part, is_symbolic: bool) -> tuple[Part, str]:
+        computed["detail"] += is_symbolic
+        return whole, "many" if whole.size > 6 else "few"
+
+    for size in (6, 2, 9, 3, 1, 8):
         copy = template.copy([size])
         assert copy is not None
-        assert copy.derive("key", part, lambda part, is_symbolic: "many" if part.size > 3 else "few") == ("many" if size > 3 else None)
-        known.append(copy.is_known())
-    assert known == [True, True, False]
+        first = copy.derived_copy("whole", part, whole)
+        assert first is not None
+        assert first.item == Part(size * 2)
+        found = copy.derive("detail", first.symbolic, detail, before=first)
+        assert found == (first.item, "many" if size > 3 else "few")
+        assert found[0] is first.item
+    assert computed == {"whole": 1, "detail": 2}
+
+
+def test_results_give_way_to_those_of_the_sizes_that_come() -> None:
+    trace = SizeTrace([0])
+    part = Part(trace.symbols[0])
+    template, computed = SizedTemplate(trace, part), list[int]()
+
+    def compute(part: Part, is_symbolic: bool) -> int:
+        found = next(at for at in range(20) if part.size < 10 * at + 10)
+        computed.extend([found] * is_symbolic)
+        return found
+
+    def derived(*sizes: int) -> list[int]:
+        """The results that are made for these sizes with symbolic ones."""
+        computed.clear()
+        for size in sizes:
+            copy = template.copy([size])
+            assert copy is not None
+            assert copy.derive("key", part, compute) in (None, size // 10)
+        return computed.copy()
+
+    assert derived(5, 15, 25, 35, 45, 6, 16) == [0, 1, 2, 3]
+    assert derived(*[51] * 6) == [5], "after some sizes without"
+    assert derived(6, 16, 36) == [], "that of 25 has not been used for longest"
+
+
+def test_an_operation_that_fails_for_an_example_fails_where_it_is_needed() -> None:
+    trace = SizeTrace([6])
+    with trace.active():
+        part = Part(trace.symbols[0] + 1)
+        _ = 12 // (trace.symbols[0] - 2)
+    template = SizedTemplate(trace, part)
+
+    def compute(part: Part, is_symbolic: bool) -> float:
+        return 1 if part.size == 3 else 12 // (part.size - 3)
+
+    for size in (6, 2, 5, 2, 7):
+        copy = template.copy([size])
+        assert copy is not None
+        assert copy.derive("key", part, compute) == compute(Part(size + 1), False)
 
 
 @pytest.mark.parametrize(
@@ -261,18 +334,6 @@ def test_what_cannot_be_derived_is_not(compute: Callable[[Part, bool], Any]) -> 
     assert copy.derive("key", part, compute) is None
     assert copy.derive("key", part, compute) is None
     assert copy.derive("another", part, lambda part, is_symbolic: (part.size, 3)) == (7, 3)
-
-
-@pytest.mark.parametrize("attempt", [int, lambda size: 1 // 0 if size > 2 else 1])
-def test_a_failed_attempt_leaves_nothing_in_the_trace(attempt: Callable[[Any], Any]) -> None:
-    trace = SizeTrace([6])
-    (size,) = trace.symbols
-    with trace.active():
-        assert attempted(lambda: size + 1) is not None
-        assert attempted(lambda: attempt(size)) is None
-        formulas = trace.end_stage()
-    assert formulas is not None
-    assert formulas.values([1]) is not None, "no comparison is left that comes out differently"
 
 
 def test_an_array_that_follows_from_sizes_is_not_read_unnoticed() -> None:

@@ -85,19 +85,16 @@ class ProgramTemplates:
 
     def _program_of_form(self, form: _Form, inputs: Inputs, sizes: Sequence[int]) -> Program | None:
         """The program for inputs of a form with these sizes."""
-        narrow = None
         for template in reversed(form.templates):
-            program, is_known = template.program(sizes)
-            if program is not None and is_known:
+            program = template.program(sizes)
+            if program is not None:
                 form.use(template)
                 form.add(sizes, program)
                 return program
-            narrow = narrow or program
         form.misses += 1
         may_add = form.lowered >= _LOWERED_FIRST and (not form.is_full or form.waits)
         changing = [at for at, size in enumerate(sizes) if size not in _ALONE and any(size != other[at] for other, _ in form.recent)]
         program = self._program_of_new_template(form, inputs, sizes, changing) if may_add and changing else None
-        program = narrow if program is None else program
         if program is None:
             form.lowered += 1
             program = self._lower(inputs)
@@ -115,10 +112,10 @@ class ProgramTemplates:
         form.misses, form.failures = 0, form.failures + 1
         try:
             template = self._lower_symbolically(inputs, sizes, changing)
-            made = None if template is None else template.program(sizes)[0]
+            made = None if template is None else template.program(sizes)
             if template is None or made is None:
                 return None
-            copies = [(template.program(other)[0], known) for other, known in form.recent]
+            copies = [(template.program(other), known) for other, known in form.recent]
             if not all(copy is None or is_alike(copy, known) for copy, known in copies):
                 return None
             if not any(copy for copy, _ in copies):
@@ -245,15 +242,15 @@ class _Template:
         """The approximate bytes that it holds."""
         return _TEMPLATE_BYTES * (1 + sum(len(graph.nodes) for graph in self._graphs)) + self._constant_bytes
 
-    def program(self, sizes: Sequence[int]) -> tuple[Program | None, bool]:
-        """The program for these sizes, or None if it may be another one; and whether what devices derived follows, too."""
+    def program(self, sizes: Sequence[int]) -> Program | None:
+        """The program for these sizes, or None if it may be another one."""
         if any(sizes[at] != size for at, size in self._equal):
-            return None, False
+            return None
         copy = self._template.copy([sizes[at] for at in self._places])
         if copy is None:
-            return None, False
+            return None
         for graph in self._graphs:
             if (graph_copy := copy.part(graph)) is not graph:
                 graph_copy.attach_template(copy, graph)
         made: Program = copy.item
-        return made, copy.is_known()
+        return made
