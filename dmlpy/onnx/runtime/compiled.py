@@ -31,6 +31,7 @@ from dmlpy.onnx.runtime.graph_runs import PackedWeights
 from dmlpy.onnx.runtime.inputs import receive, to_sequence
 from dmlpy.onnx.runtime.open_sizes import OpenSizes
 from dmlpy.system import forks
+from dmlpy.system.garbage import collections_paused
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -331,7 +332,8 @@ class CompiledModel:
             program: CompiledProgram | None = self._cache.get(key)
             if program is None:
                 known = all(value.is_static and value.static_sizes == tuple(shapes[name]) for name, value in self._tensors.items())
-                program = self._compile(self.model) if known else self._compile_from_template(shapes)
+                with collections_paused():
+                    program = self._compile(self.model) if known else self._compile_from_template(shapes)
                 self._cache.put(key, program, program.held_bytes)
         return program
 

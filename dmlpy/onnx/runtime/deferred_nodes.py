@@ -17,6 +17,7 @@ from dmlpy.onnx.lowering.program_templates import ProgramTemplates
 from dmlpy.onnx.lowering.programs import build_program
 from dmlpy.onnx.runtime.graph_runs import DeviceTensor
 from dmlpy.system import forks
+from dmlpy.system.garbage import collections_paused
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
@@ -181,7 +182,8 @@ class DeferredNodes:
             run: Runnable | None = self._cache.get((*sizes, self._elements(given, to_host, changing)))
             if run is not None:
                 return run
-        run = self._compile(given, to_host, compiled)
+        with collections_paused():
+            run = self._compile(given, to_host, compiled)
         elements = self._elements(given, to_host, self._changing(compiled))
         self._cache.put((*sizes, elements), run, run.held_bytes)
         for name, held in elements:
