@@ -238,7 +238,7 @@ class ConcurrentParameters(StagedParameters):
 class CountedParameters(KernelStruct):
     """The parameters of `thread_pool_kernels.share_tiles`."""
 
-    ticket: Count = field("the launch's epoch and the next tile")
+    ticket: Count = field("the launch's epoch and the tiles taken from either end")
     done: Count = field("how many tiles are done")
     tiles: Count = field("how many tiles there are")
 

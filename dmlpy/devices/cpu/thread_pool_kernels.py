@@ -10,9 +10,11 @@ The synchronization state has a cache line with the epoch, the active workers an
 latest stage in which a thread has acquired it, and twice the latest stage in which it was committed, plus 1 if its results are published.
 Stage numbers grow from launch to launch, so values from earlier launches mean that a tile has not been acquired.
 
-**Counted tiles** have no order and no barrier. The parameters begin with two integers: the ticket, made of the launch's epoch and the next
-tile, and the number of finished tiles. A thread that wakes after its launch is over finds another epoch there and does nothing. Kernels
-leave all that to `share_tiles` and `share_units`.
+**Counted tiles** have no order and no barrier. The parameters begin with two integers: the ticket, made of the launch's epoch and how many
+tiles have been taken from either end, and the number of finished tiles. A thread that wakes after its launch is over finds another epoch
+there and does nothing. Threads with odd numbers begin at the last tile, the others at the first one: neighbouring tiles, and those at the
+same place in the next launch, are mostly computed by the same thread, whose caches have what they read and write. Kernels leave all that
+to `share_tiles` and `share_units`.
 """
 
 from __future__ import annotations
@@ -42,10 +44,12 @@ _LOOKS = 16
 NOTHING = -1
 """No tile."""
 
-_TICKET_BITS = 32
-"""The bits of a ticket that are the next tile."""
-_MOST = (1 << _TICKET_BITS - 1) - 1
-"""The largest epoch in a ticket, and the most tiles."""
+_END_BITS = 20
+"""The bits of a ticket that count the tiles taken from one end: the first ones from the beginning, the next ones from the end."""
+_TAKEN_BITS = 2 * _END_BITS
+"""The bits of a ticket that count tiles. Launches of more tiles than one end counts take all from the beginning, with all these bits."""
+_EPOCHS = (1 << 63 - _TAKEN_BITS) - 1
+"""How many epochs tickets tell apart."""
 
 _call_acquire = indirect_call(6)
 
@@ -211,7 +215,7 @@ def share_tiles(kind: type[CountedParameters], run: Any, begin: Any = _nothing) 
             while tile < p.tiles:
                 state = run(p, tile, state)
                 finished += 1
-                tile = _next_tile(parameters, tile, p.tiles, threads, epoch)
+                tile = _next_tile(parameters, tile, p.tiles, thread, threads, epoch)
         _wait_for_all_tiles(parameters, finished, p.tiles, thread, threads)
 
     return compute
@@ -279,30 +283,39 @@ def _first_tile(state: Any, tiles: Any, thread: Any, threads: Any, sync: Any, ep
         return 0
     if thread == 0:
         set_integer(state + 8, 0)
-        set_integer(state, (epoch + 1 & _MOST) << _TICKET_BITS)  # never 0, which unused parameters have
+        set_integer(state, _epoch_of(epoch) << _TAKEN_BITS)
         set_integer(sync + EPOCH, epoch + 1)
     else:
         _wait_for_epoch(sync, epoch)
-    return _take_ticket(state, tiles, epoch)
+    return _take_ticket(state, tiles, thread, epoch)
 
 
 @jit
-def _next_tile(state: Any, tile: Any, tiles: Any, threads: Any, epoch: Any) -> Any:
+def _next_tile(state: Any, tile: Any, tiles: Any, thread: Any, threads: Any, epoch: Any) -> Any:
     """Acquires another tile after `tile`."""
     if threads == 1:
         return tile + 1
-    return _take_ticket(state, tiles, epoch)
+    return _take_ticket(state, tiles, thread, epoch)
 
 
 @jit
-def _take_ticket(state: Any, tiles: Any, epoch: Any) -> Any:
+def _epoch_of(epoch: Any) -> Any:
+    """A launch's epoch in tickets: never 0, which unused parameters have."""
+    return epoch % _EPOCHS + 1
+
+
+@jit
+def _take_ticket(state: Any, tiles: Any, thread: Any, epoch: Any) -> Any:
+    most, has_ends = (1 << _END_BITS) - 1, tiles < 1 << _END_BITS
+    from_end, of_launch = has_ends and thread & 1 != 0, _epoch_of(epoch)
     while True:
         ticket = integer_at(state)
-        tile = ticket & _MOST
-        if ticket >> _TICKET_BITS != epoch + 1 & _MOST or tile >= tiles:
+        taken = ticket & (1 << _TAKEN_BITS) - 1
+        first, last = taken & most if has_ends else taken, taken >> _END_BITS if has_ends else 0
+        if ticket >> _TAKEN_BITS != of_launch or first + last >= tiles:
             return tiles
-        if exchange_integer(state, ticket, ticket + 1) == ticket:
-            return tile
+        if exchange_integer(state, ticket, ticket + (1 << _END_BITS if from_end else 1)) == ticket:
+            return tiles - 1 - last if from_end else first
 
 
 @jit

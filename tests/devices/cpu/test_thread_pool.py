@@ -6,6 +6,7 @@ import gc
 import os
 import time
 import weakref
+from ctypes import CFUNCTYPE, c_int64, c_void_p, cast
 from threading import Event, Thread
 
 import numpy as np
@@ -16,6 +17,8 @@ from tests.support.pairwise import first_few
 pytest.importorskip("llvmlite", reason="llvmlite is not installed (the extra 'cpu')")
 
 from dmlpy.devices.cpu.thread_pool import ThreadPool
+from dmlpy.devices.cpu.thread_pool_kernels import _END_BITS
+from tests.support.cpu.concurrent_launch import CONCURRENT_LAUNCH, COUNT, call_parameters
 from tests.support.cpu.stage_work import COMPUTING, WRITING, Work, body, sync
 
 HELD_S = 0.3
@@ -123,3 +126,30 @@ def test_threads_on_one_processor_go_on(monkeypatch: pytest.MonkeyPatch) -> None
         assert time.perf_counter() - began < 20
     finally:
         os.sched_setaffinity(0, allowed)
+
+
+@pytest.mark.parametrize("tiles", [1, 2, 9])
+def test_threads_take_counted_tiles_from_both_ends(tiles: int) -> None:
+    """Neighbouring tiles are mostly one thread's. Here the second thread comes during the first tile, and finds the others."""
+    order: list[int] = []
+
+    def compute(tile: int, *_: int) -> int:
+        order.append(tile)
+        if tile == 0:
+            body(parameters.address, 1, 2, flags.ctypes.data, 0)
+        return 0
+
+    function = CFUNCTYPE(c_int64, *[c_int64] * 5)(compute)
+    parameters = call_parameters([(cast(function, c_void_p).value or 0, tile) for tile in range(tiles)])
+    body, flags = CONCURRENT_LAUNCH(), sync(0)
+    body(parameters.address, 0, 2, flags.ctypes.data, 0)
+    assert order == [0, *range(tiles - 1, 0, -1)]
+
+
+def test_launches_of_very_many_counted_tiles() -> None:
+    """More than a ticket counts from each end."""
+    counts = np.zeros((1 << _END_BITS) + 3, np.int64)
+    places = counts.ctypes.data + 8 * np.arange(len(counts))
+    parameters = call_parameters(np.stack([np.full(len(counts), COUNT().address), places], axis=1))  # type: ignore[attr-defined]
+    ThreadPool().run(CONCURRENT_LAUNCH(), parameters.address, 2, memory=(parameters, counts))
+    assert (counts == 1).all()

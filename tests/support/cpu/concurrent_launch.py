@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 CONCURRENT_LAUNCH = Kernel("tests.support.cpu.concurrent_launch:build_concurrent_launch", 5)
 """The body of the launch."""
+COUNT = Kernel("tests.support.cpu.concurrent_launch:build_count", 5)
+"""A function that adds 1 to the integer at the address of its parameters."""
 
 
 class CallParameters(CountedParameters):
@@ -23,7 +25,7 @@ class CallParameters(CountedParameters):
     calls: Address = field("two integers for each tile: the addresses of its function and of the function's parameters")
 
 
-def call_parameters(calls: Sequence[tuple[int, int]]) -> Parameters:
+def call_parameters(calls: Sequence[tuple[int, int]] | np.ndarray[Any, Any]) -> Parameters:
     """The parameters of a launch of these calls."""
     return CallParameters.bound({"tiles": len(calls), "calls": np.array(calls, np.int64)})
 
@@ -42,3 +44,13 @@ def build_concurrent_launch() -> TaskBody:
         call(integer_at(p.calls + 16 * tile), (integer_at(p.calls + 16 * tile + 8), 0, 1, 0, 0))
 
     return share_tiles(CallParameters, run)
+
+
+def build_count() -> TaskBody:
+    """The function, to be compiled."""
+    from dmlpy.devices.cpu.runtime_kernels import add_integer
+
+    def count(parameters: Any, thread: Any, threads: Any, sync: Any, epoch: Any) -> None:
+        add_integer(parameters, 1)
+
+    return count
