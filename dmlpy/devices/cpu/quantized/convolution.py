@@ -61,7 +61,7 @@ class ByteConvolutionPlan(Plan):
         self._desc, self._tensors, self._isa, self._table = desc, desc.tensors(), host_byte_isa(), table
         self._geometry = geometry = ByteGeometry.of(desc)
         output = self._tensors["output_tensor"]
-        self._threads = Threads.of(available_threads(), geometry.multiplications, _WORK_OF_A_THREAD)
+        self._threads = Threads.of(available_threads(), geometry.work, _WORK_OF_A_THREAD)
         kind, looks_up = output_of(output.data_type), table is not None
         planes = PlaneTiling.of(geometry, output.data_type.numpy.itemsize, self._threads.most, self._isa)
         self._tiling: PlaneTiling | ChannelTiling | RowTiling

@@ -34,6 +34,8 @@ LEAST_OF_ROWS = 1 << 14
 _PIECE = 8192
 _WORK_OF_A_THREAD = 1 << 18
 """Elements that are worth waking another thread for."""
+_WORK_OF_A_RUN = 1 << 8
+"""Elements that take the time in which a run's table is loaded."""
 _ALIGNMENT = 64
 
 
@@ -99,7 +101,8 @@ class LookupTablePlan(Plan):
         self._steps = FixedArray.of_rows([(axis.size, *axis.strides) for axis in reversed(outer)])
         self._pieces = -(-count // _PIECE)
         self._units = self._pieces * prod(axis.size for axis in outer)
-        self._threads = Threads.of(available_threads(), desc.output_tensor.element_count, _WORK_OF_A_THREAD)
+        work = desc.output_tensor.element_count + (self._units * _WORK_OF_A_RUN if tables > 1 else 0)
+        self._threads = Threads.of(available_threads(), work, _WORK_OF_A_THREAD)
         self._tiles = min(self._units, self._threads.tiles())
 
     def load(self) -> None:

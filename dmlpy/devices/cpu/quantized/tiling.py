@@ -34,6 +34,10 @@ DEPTHWISE_VECTORS = 4
 _TILE_BYTES = 1 << 17
 """Bytes of an input tile, at most, if it has several rows: it stays in a processor's second cache."""
 _DEPTHWISE_STRIDES = (1, 2)
+_WORK_OF_A_TAP = 8
+"""Multiplications of convolutions with several channels that take the time of one of a group's only channel."""
+_TAPS_OF_A_RESULT = 16
+"""Taps that take the time of a result besides."""
 _ROW_POSITIONS = 480
 """Positions of a row into which a pointwise convolution divides an image: whole blocks of vectors of all instruction sets."""
 
@@ -121,6 +125,13 @@ class ByteGeometry:
     @property
     def multiplications(self) -> int:
         return self.batch * self.groups * self.filters * self.channels * prod(self.taps) * prod(self.out)
+
+    @property
+    def work(self) -> int:
+        """The multiplications that take the time of the convolution where channels are summed: of few taps, much else takes most of it."""
+        if self.channels > 1:
+            return self.multiplications
+        return self.batch * self.groups * self.filters * prod(self.out) * _WORK_OF_A_TAP * (prod(self.taps) + _TAPS_OF_A_RESULT)
 
     @property
     def is_depthwise(self) -> bool:
