@@ -270,6 +270,13 @@ class Plan(PlanPart, ABC):
         """The plan to pack constants for: this one, or its successor if it has been replaced meanwhile."""
         return self
 
+    def with_static_inputs(self, places: Collection[str]) -> Plan:
+        """The plan for a graph in which the inputs at these places are the same in each dispatch.
+
+        It may name more of them as constants, which `pack` takes all at once; this plan itself, if it has no use for them.
+        """
+        return self
+
     @property
     def reusing(self) -> Plan | None:
         """A plan of launches that reuse the constants that the last launch of this one packed; None if they are not kept."""

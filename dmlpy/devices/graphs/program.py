@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
@@ -280,7 +280,8 @@ def _step(buffers: BufferAssignment, index: int, operator: CompiledOperator, per
     ir, desc = buffers.ir, buffers.ir.operators[index]
     inputs = {slot.place: buffers.read((index, slot.place))[:2] for slot in desc.input_slots() if slot.tensor is not None}
     outputs = {slot.place: (index, at) for at, slot in enumerate(desc.output_slots()) if slot.tensor is not None}
-    plan = operator._plan
+    plan = operator._plan.with_static_inputs({place for place, (root, _) in inputs.items() if root in ir.static})
+    operator = operator if plan is operator._plan else replace(operator, _plan=plan)
     packs = bool(plan.constants) and all(inputs[place][0] in ir.static for place in plan.constants)
     constants = {place: inputs.pop(place) for place in plan.constants} if packs else {}
     return NodeStep(

@@ -26,6 +26,7 @@ from dmlpy.devices.cpu.quantized import convolution, divided_convolution, linear
 from dmlpy.devices.cpu.quantized.plans import with_joined_rows
 from dmlpy.devices.cpu.quantized.products import ByteIsa, Dot, byte_isa_of, host_byte_isa
 from dmlpy.devices.cpu.quantized.tiling import ByteGeometry
+from tests.support.cpu.byte_convolutions import CONVOLUTIONS, convolution_of, extreme, scale
 from tests.support.cpu.compiled_plans import run_on
 
 BYTES = ("uint8", "int8")
@@ -47,13 +48,6 @@ def supported(isa: ByteIsa) -> bool:
     if isa.dot is Dot.VPDPBUSD:
         needed = [*needed, "avx512vnni" if isa.lanes == 16 or features.get("avx512vl") else "avxvnni"]
     return isa.dot is Dot.PORTABLE or (platform.machine().lower() in ("x86_64", "amd64") and all(map(features.get, needed)))
-
-
-def extreme(rng: np.random.Generator, dtype: str, *sizes: int) -> Array:
-    """Bytes, a third of them the least or the largest of the type: sums of pairs of their products need 17 bits."""
-    limits = np.iinfo(dtype)
-    found = rng.integers(limits.min, limits.max + 1, sizes)
-    return np.where(rng.random(sizes) < 1 / 3, rng.choice([limits.min, limits.max], sizes), found).astype(dtype)
 
 
 @pytest.mark.parametrize("isa", [host_byte_isa(), *OTHERS], ids=str)
@@ -97,10 +91,6 @@ def product_of(a: Array, b: Array, rng: np.random.Generator, *, each: bool, outp
     described = dml.TensorDesc(data_type=output.upper(), sizes=sizes)
     tensors = {name: tensor(array) for name, array in given.items()}
     return dml.QuantizedLinearMatrixMultiplyDesc(**tensors, output_tensor=described), given
-
-
-def scale(rng: np.random.Generator, *sizes: int) -> Array:
-    return (2.0 ** rng.integers(-9, -3, sizes)).astype(np.float32)  # powers of two make many ties
 
 
 PRODUCTS = {
@@ -162,33 +152,6 @@ def test_rows_of_products_that_share_b_are_joined(name: str, output: str, monkey
         np.testing.assert_array_equal(result, run(desc, given)["output_tensor"])
 
 
-# channels, filters, sizes, window, strides, dilations, start and end padding, groups
-CONVOLUTIONS: dict[str, tuple[Any, ...]] = {
-    "pointwise, several rows of positions": (9, 19, (23, 29), (1, 1), (1, 1), (1, 1), (0, 0), (0, 0), 1),
-    "pointwise with strides": (4, 8, (9, 41), (1, 1), (2, 2), (1, 1), (0, 0), (0, 0), 1),
-    "a window": (5, 11, (12, 37), (3, 3), (1, 1), (1, 1), (1, 1), (1, 1), 1),
-    "strides of 2": (3, 8, (15, 70), (3, 3), (2, 2), (1, 1), (1, 1), (0, 1), 1),
-    "strides of 3, dilated": (6, 9, (17, 20), (2, 3), (3, 3), (2, 2), (0, 2), (1, 0), 1),
-    "groups": (12, 9, (7, 7), (3, 3), (1, 1), (1, 1), (1, 1), (1, 1), 3),
-    "depthwise": (5, 5, (9, 75), (3, 3), (1, 1), (1, 1), (1, 1), (1, 1), 5),
-    "depthwise with strides": (3, 6, (14, 70), (5, 5), (2, 2), (1, 1), (2, 1), (1, 2), 3),
-    "depthwise, dilated rows": (2, 2, (9, 9), (3, 1), (1, 1), (2, 1), (2, 0), (2, 0), 2),
-    "depthwise, dilated columns": (3, 3, (5, 19), (1, 3), (1, 1), (1, 2), (0, 2), (0, 2), 3),
-    "small planes": (6, 6, (7, 7), (3, 3), (1, 1), (1, 1), (1, 1), (1, 1), 6),
-    "small planes with strides": (3, 6, (18, 17), (3, 3), (2, 2), (1, 1), (0, 1), (1, 1), 3),
-    "small planes, dilated": (4, 4, (12, 11), (5, 5), (1, 1), (2, 1), (4, 2), (4, 2), 4),
-    "small planes, pointwise": (2, 4, (25, 27), (1, 1), (1, 1), (1, 1), (0, 0), (0, 0), 2),
-    "planes of short rows with strides": (3, 3, (13, 14), (3, 3), (2, 2), (1, 1), (1, 1), (1, 1), 3),
-    "planes of very short rows": (2, 4, (11, 7), (3, 3), (2, 2), (1, 1), (1, 1), (1, 1), 2),
-    "planes with columns behind the last window": (3, 3, (21, 40), (3, 7), (2, 3), (2, 1), (1, 2), (0, 0), 3),
-    "padding alone": (2, 3, (2, 2), (2, 2), (2, 2), (1, 1), (3, 3), (3, 3), 1),
-    "dilations larger than tiles": (9, 7, (14, 13), (3, 3), (1, 1), (12, 11), (12, 11), (12, 11), 1),
-    "dilations with strides": (4, 6, (19, 21), (3, 3), (2, 2), (8, 7), (8, 7), (8, 6), 1),
-    "dilated columns": (3, 5, (6, 20), (1, 3), (1, 3), (1, 9), (0, 9), (0, 9), 1),
-    "windows before the image": (3, 4, (2, 1), (2, 3), (7, 1), (9, 9), (14, 9), (0, 9), 1),
-    "strides past what a tap between others reads": (3, 5, (2, 13), (3, 3), (3, 1), (2, 1), (9, 1), (5, 1), 1),
-    "dilations beyond the image": (10, 4, (6, 7), (3, 3), (1, 1), (9, 8), (9, 8), (9, 8), 2),
-}
 DIVIDED = {
     "dilations larger than tiles": 9,
     "dilations with strides": 9,
@@ -197,33 +160,6 @@ DIVIDED = {
     "windows before the image": 1,
 }
 """The convolutions of the taps that reach the image, where each is worth a launch."""
-
-
-def convolution_of(
-    name: str, types: tuple[str, str], rng: np.random.Generator, *, output: str = "", wide: bool = False
-) -> tuple[dml.OperatorDesc, dict[str, Array]]:
-    """A convolution: of integers, or quantized again as `output`; with `wide`, biases near the limits of 32 bits."""
-    channels, filters, sizes, window, strides, dilations, start, end, groups = CONVOLUTIONS[name]
-    given = {"input_tensor": extreme(rng, types[0], 2, channels, *sizes)}
-    given["filter_tensor"] = extreme(rng, types[1], filters, channels // groups, *window)
-    given["input_zero_point_tensor"] = extreme(rng, types[0], 1, 1, 1, 1)
-    each = (1, filters, 1, 1)
-    given["filter_zero_point_tensor"] = extreme(rng, types[1], *each) * rng.integers(0, 2, each).astype(types[1])
-    own = {"strides": strides, "dilations": dilations, "start_padding": start, "end_padding": end, "group_count": groups}
-    plain = {field: tensor(array) for field, array in given.items()}
-    desc = dml.ConvolutionIntegerDesc(**plain, **own).with_outputs()
-    if not output:
-        return desc, given
-    assert desc.output_tensor is not None
-    given |= {"input_scale_tensor": scale(rng, 1, 1, 1, 1), "filter_scale_tensor": scale(rng, *each)}
-    given |= {"output_scale_tensor": scale(rng, 1, 1, 1, 1) * 300, "output_zero_point_tensor": extreme(rng, output, 1, 1, 1, 1)}
-    given["bias_tensor"] = rng.integers(-9999, 9999, each).astype(np.int32)
-    if wide:
-        given["bias_tensor"][0, ::2] = np.array([2**31 - 1, -(2**31)] * filters, np.int32)[: (filters + 1) // 2, None, None]
-        given["output_scale_tensor"][...] = 2.0**15
-    tensors = {field: tensor(array) for field, array in given.items()}
-    described = dml.TensorDesc(data_type=output.upper(), sizes=desc.output_tensor.sizes)
-    return dml.QuantizedLinearConvolutionDesc(**tensors, **own, output_tensor=described), given
 
 
 @pytest.mark.parametrize("name", CONVOLUTIONS)
@@ -500,8 +436,8 @@ def test_elements(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_quotients_at_ties(data_type: str) -> None:
     """Products with a reciprocal would round some of these another way."""
     rng = np.random.default_rng(8)
-    for scale in (0.1, 3.0, 1 / 3, 0.0078125, 1e-20, -0.7, *rng.uniform(1e-3, 2, 12)):
-        of = np.float32(scale)
+    for factor in (0.1, 3.0, 1 / 3, 0.0078125, 1e-20, -0.7, *rng.uniform(1e-3, 2, 12)):
+        of = np.float32(factor)
         x = ((np.arange(-300, 300) + 0.5) * of).astype(np.float32)
         x = np.concatenate([x, np.nextafter(x, np.float32(np.inf)), np.nextafter(x, np.float32(-np.inf))])
         given = {
@@ -511,7 +447,7 @@ def test_quotients_at_ties(data_type: str) -> None:
         }
         tensors = {name: dml.TensorDesc.of(array) for name, array in given.items()}
         desc = dml.ElementWiseQuantizeLinearDesc(**tensors, output_tensor=dml.TensorDesc(data_type=data_type, sizes=x.shape))
-        np.testing.assert_array_equal(run(desc, given, "cpu")["output_tensor"], run(desc, given)["output_tensor"], err_msg=str(scale))
+        np.testing.assert_array_equal(run(desc, given, "cpu")["output_tensor"], run(desc, given)["output_tensor"], err_msg=str(factor))
 
 
 def test_sums_of_all_bytes() -> None:
@@ -521,8 +457,8 @@ def test_sums_of_all_bytes() -> None:
     for scales in ((0.5, 0.25, 0.5), (0.02, 0.03, 0.045), (3.0, 0.1, 0.7), (-0.3, 0.4, 0.35), *rng.uniform(0.1, 1.0, (5, 3))):
         for types in (("uint8", "int8", "uint8"), ("int8", "uint8", "int8")):
             given = {f"{name}_tensor": part.view(of) for name, part, of in zip("ab", every, types[:2], strict=True)}
-            for name, scale, of in zip(("a", "b", "output"), scales, types, strict=True):
-                given[f"{name}_scale_tensor"] = np.full((1, 1), scale, np.float32)
+            for name, factor, of in zip(("a", "b", "output"), scales, types, strict=True):
+                given[f"{name}_scale_tensor"] = np.full((1, 1), factor, np.float32)
                 given[f"{name}_zero_point_tensor"] = rng.integers(0, 128, (1, 1)).astype(of)
             tensors = {name: dml.TensorDesc.of(array) for name, array in given.items()}
             desc = dml.ElementWiseQuantizedLinearAddDesc(

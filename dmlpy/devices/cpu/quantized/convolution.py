@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -36,13 +37,23 @@ from dmlpy.devices.host.threads import available_threads
 from dmlpy.devices.plan import Launch, Layout, Plan, Pointers, in_order, packing_of
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Mapping
+    from collections.abc import Collection, Hashable, Mapping
 
     from dmlpy.devices.cpu.quantized.lookup_table import LookupTablePlan
     from dmlpy.operators.quantized.products import QuantizedConvolvingDesc
 
 _WORK_OF_A_THREAD = 1 << 23
 """Multiplications that are worth waking another thread for."""
+_OPERANDS = {
+    "left_zero": "filter_zero_point_tensor",
+    "right_zero": "input_zero_point_tensor",
+    "left_scale": "filter_scale_tensor",
+    "right_scale": "input_scale_tensor",
+    "output_scale": "output_scale_tensor",
+    "output_zero": "output_zero_point_tensor",
+    "bias": "bias_tensor",
+}
+"""The places of scales, zero points and bias, by their fields of `TermParameters`."""
 _MOST_REGISTERS = 6
 """Registers of factors and orders of a window, beside which others are left."""
 
@@ -75,29 +86,41 @@ class ByteConvolutionPlan(Plan):
             self._tiling = ChannelTiling(geometry, self._threads.most, self._isa)
             self._kernel = (CONVOLUTION, kind, looks_up, self._isa)
         self._filters = geometry.groups * geometry.filters
-        self._packed = Layout(
-            [
-                ("weights", self._tiling.weights, np.dtype(np.int8)),
-                ("ones", self._tiling.ones, np.dtype(np.int8)),
-                ("sums", (self._filters,), np.dtype(np.int32)),
-                ("tables", (0 if table is None else table.persistent_size,), np.dtype(np.uint8)),
-            ],
-            ALIGNMENT,
-        )
-        self.persistent_size = self._packed.size
         if table is not None:
             self.constants = (*self.constants, *table.constants)
         self._columns = max(self._isa.block[1], DEPTHWISE_VECTORS) * self._isa.lanes
-        self._terms_of = Layout(
-            [
-                *term_arrays(self._filters + self._isa.block[0] - 1, self._columns),  # whole blocks are read
-                ("column first", (self._columns,), np.dtype(np.int32)),
-                ("uses second", (1,), np.dtype(np.int64)),
-            ],
-            ALIGNMENT,
-        )
+        self._packs_terms = False
+        self._set_memory()
+
+    def _set_memory(self) -> None:
+        """The layouts of packed constants and of terms, and the sizes."""
+        packed = [
+            ("weights", self._tiling.weights, np.dtype(np.int8)),
+            ("ones", self._tiling.ones, np.dtype(np.int8)),
+            ("sums", (self._filters,), np.dtype(np.int32)),
+            ("tables", (0 if self._table is None else self._table.persistent_size,), np.dtype(np.uint8)),
+        ]
+        terms = [
+            *term_arrays(self._filters + self._isa.block[0] - 1, self._columns),  # whole blocks are read
+            ("column first", (self._columns,), np.dtype(np.int32)),
+            ("uses second", (1,), np.dtype(np.int64)),
+        ]
+        if self._packs_terms:
+            packed += [*terms, ("input zero", (1,), np.dtype(np.uint8))]
+            terms = []
+        self._packed, self._terms_of = Layout(packed, ALIGNMENT), Layout(terms, ALIGNMENT)
+        self.persistent_size = self._packed.size
         self.prepared_temporary_size = self._terms_of.size + self._threads.most * self._tiling.scratch_size
         self.temporary_size = self.prepared_temporary_size + self.persistent_size
+
+    def with_static_inputs(self, places: Collection[str]) -> ByteConvolutionPlan:
+        operands = tuple(place for place in _OPERANDS.values() if place in self._tensors)
+        if self._packs_terms or not {*self.constants, *operands} <= set(places):
+            return self
+        plan = copy(self)
+        plan._packs_terms, plan.constants = True, (*self.constants, *operands)
+        plan._set_memory()
+        return plan
 
     @property
     def has_registers_left(self) -> bool:
@@ -115,14 +138,16 @@ class ByteConvolutionPlan(Plan):
             [
                 f"compiled by LLVM, sums of 32 bits by {self._isa.dot} on {self._threads}; {self._tiling.tiles} tile(s)",
                 self._tiling.describe(),
-                "filter_tensor: packed as signed bytes",
+                f"filter_tensor: packed as signed bytes{', with scales, zero points and bias' if self._packs_terms else ''}",
                 *([] if self._table is None else [f"results are looked up: {self._table.tables_said}"]),
             ]
         )
 
     @property
     def packing(self) -> Hashable:
-        of_filters = packing_of(self._desc, ("filter_tensor",), self._packed)
+        packed = ["filter_tensor", *(place for place in _OPERANDS.values() if self._packs_terms and place in self._tensors)]
+        types = (self._tensors["input_tensor"].data_type, self._tensors["output_tensor"].data_type)
+        of_filters = packing_of(self._desc, packed, self._packed), types
         return of_filters if self._table is None else (of_filters, self._table.packing)
 
     def pack(self, constants: Pointers, persistent: int) -> Launch:
@@ -135,17 +160,25 @@ class ByteConvolutionPlan(Plan):
             packed["sums"][:] = signed.sum((2, 3, 4), np.int32).reshape(-1)
             self._tiling.pack(signed, packed["weights"], packed["ones"])
 
-        if self._table is None:
-            return launch
-        return in_order([launch, self._table.pack(constants, self._packed.pointers(persistent)["tables"])])
+        work: list[Launch] = [launch]
+        addresses = self._packed.pointers(persistent)
+        if self._table is not None:
+            work.append(self._table.pack(constants, addresses["tables"]))
+        if self._packs_terms:
+            if "input_zero_point_tensor" in self._tensors:
+                work.append(_byte_copy(constants["input_zero_point_tensor"], packed["input zero"]))
+            work.append(terms_launch(self._term_values(constants, addresses, addresses)))
+        return in_order(work)
 
     def bind(self, tensors: Pointers, temporary: int, persistent: int | None) -> Launch:
         work: list[Launch] = []
         address = temporary + self.prepared_temporary_size if persistent is None else persistent
         if persistent is None:
             work.append(self.pack(tensors, address))
-        packed, terms = self._packed.pointers(address), self._terms_of.pointers(temporary)
-        work.append(terms_launch(self._term_values(tensors, terms, packed)))
+        packed = terms = self._packed.pointers(address)
+        if not self._packs_terms:
+            terms = self._terms_of.pointers(temporary)
+            work.append(terms_launch(self._term_values(tensors, terms, packed)))
         values: dict[str, Any] = {
             **term_addresses(terms),
             "column_first": terms["column first"],
@@ -159,7 +192,7 @@ class ByteConvolutionPlan(Plan):
             "weights": packed["weights"],
         }
         if "input_zero_point_tensor" in self._tensors:
-            values["input_zero"] = tensors["input_zero_point_tensor"]
+            values["input_zero"] = packed["input zero"] if self._packs_terms else tensors["input_zero_point_tensor"]
         kernel, *choices = self._kernel
         work.append(TaskLaunch.of(kernel(*choices), self._tiling.parameters(values, packed["ones"]), self._threads))
         return in_order(work)
@@ -184,13 +217,13 @@ class ByteConvolutionPlan(Plan):
         }
         if self._table is not None:
             values |= {"tables": packed["tables"], "tables_step": ENTRIES if self._table.tables > 1 else 0}
-        places = {
-            "left_zero": "filter_zero_point_tensor",
-            "right_zero": "input_zero_point_tensor",
-            "left_scale": "filter_scale_tensor",
-            "right_scale": "input_scale_tensor",
-            "output_scale": "output_scale_tensor",
-            "output_zero": "output_zero_point_tensor",
-            "bias": "bias_tensor",
-        }
-        return values | term_operands(places, self._tensors, tensors)
+        return values | term_operands(_OPERANDS, self._tensors, tensors)
+
+
+def _byte_copy(source: int, target: np.ndarray[Any, Any]) -> Launch:
+    """The launch that copies a byte."""
+
+    def launch(stream: int) -> None:
+        target[:] = array_at(source, (1,), np.dtype(np.uint8), (1,))
+
+    return launch

@@ -121,7 +121,7 @@ class RowTerms(KernelStruct):
     scale: Float64 = field("the first scale")
     second_scale: Float64 = field("the second scale")
     output_scale: Float64 = field("the scale of the results")
-    table: Address = field("the table in which results are looked up, if they are")
+    table: Bytes = field("from these terms to the table in which results are looked up, if they are: terms may be copied with their tables")
     rounded_zero: Count = field("the bits of `result_kernels.ROUNDING` less the zero point of results as signed bytes")
     fitting_factor: Float32 = field("`factor`; NaN also if a product of it and a sum may reach `result_kernels.FITTING`")
 

@@ -342,8 +342,12 @@ class FilterResults:
         words, count = REGISTER // 4, results.type.count
         every = ir.Constant(ir.VectorType(INDEX, words), [min(at, count - 1) for at in range(words)])
         places = builder.bitcast(builder.shuffle_vector(results, results, every), BYTES)
-        entries = builder.bitcast(entries_of(builder, _term(builder, self._row, "table"))(places), ir.VectorType(INDEX, words))
+        entries = builder.bitcast(entries_of(builder, self._table(builder))(places), ir.VectorType(INDEX, words))
         return builder.shuffle_vector(entries, entries, ir.Constant(ir.VectorType(INDEX, count), list(range(count))))
+
+    def _table(self, builder: Any) -> Any:
+        """The address of the filter's table."""
+        return builder.add(self._row, _term(builder, self._row, "table"))
 
     def _rounded_results(self, builder: Any, numbers: list[Any]) -> tuple[Any, list[Any]]:
         """`_narrow` of products that are known to be less than `FITTING`, or to be NaN."""
@@ -419,7 +423,7 @@ def filter_results(output: Output, looks_up: bool, isa: ByteIsa) -> Any:
     @jit
     def finish_by_table(p: Any, row: Any, second: Any, total: Any, columns: Any, count: Any, bias: Any, target: Any) -> None:
         finish(p, row, second, total, columns, count, bias, target)
-        look_up_in_registers(target, target, count * width, row_terms_at(row).table)
+        look_up_in_registers(target, target, count * width, row + row_terms_at(row).table)
 
     return finish_by_table if looks_up else finish
 

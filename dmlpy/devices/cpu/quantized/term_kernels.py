@@ -117,7 +117,7 @@ def build_terms() -> TaskBody:
             r.scale, r.second_scale, r.output_scale = scale, second_scale, output_scale
             fits = abs(of_row) * (fitting + abs(added)) < FITTING
             r.fitting_factor = np.float32(of_row if fits else nan)  # type: ignore[assignment]  # a float to type checkers
-            r.table = tables + tables_step * row
+            r.table = tables + tables_step * row - (row_terms + row * ROW_SIZE) if tables != 0 else 0
             r.rounded_zero = ROUNDING_BITS - (zero_point - offset)
         if of_filters:
             set_integer(p.uses_second, uses_second)
