@@ -12,6 +12,8 @@ from tests.support.operators.layout_runs import Array, tensor
 # channels, filters, sizes, window, strides, dilations, start and end padding, groups
 CONVOLUTIONS: dict[str, tuple[Any, ...]] = {
     "pointwise, several rows of positions": (9, 19, (23, 29), (1, 1), (1, 1), (1, 1), (0, 0), (0, 0), 1),
+    "pointwise, one position": (11, 7, (1, 1), (1, 1), (1, 1), (1, 1), (0, 0), (0, 0), 1),
+    "pointwise, one position of groups": (12, 8, (1, 1), (1, 1), (1, 1), (1, 1), (0, 0), (0, 0), 2),
     "pointwise with strides": (4, 8, (9, 41), (1, 1), (2, 2), (1, 1), (0, 0), (0, 0), 1),
     "a window": (5, 11, (12, 37), (3, 3), (1, 1), (1, 1), (1, 1), (1, 1), 1),
     "strides of 2": (3, 8, (15, 70), (3, 3), (2, 2), (1, 1), (1, 1), (0, 1), 1),

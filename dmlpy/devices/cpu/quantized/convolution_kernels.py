@@ -13,7 +13,7 @@ from llvmlite import ir
 
 from dmlpy.devices.cpu.compiler import types
 from dmlpy.devices.cpu.compiler.functions import allocated, called, intrinsic, jit, unpacked
-from dmlpy.devices.cpu.memory_kernels import byte_at, set_byte, set_word
+from dmlpy.devices.cpu.memory_kernels import byte_at, set_byte, set_word, word_at
 from dmlpy.devices.cpu.quantized.byte_move_kernels import valid_positions, write_valid
 from dmlpy.devices.cpu.quantized.byte_product_kernels import (
     all_of,
@@ -90,6 +90,17 @@ def _gather_quads(p: ByteConvolutionParameters, source: Any, first_row: Any, pad
                     else:
                         _fill_quads(to, p.pitch, around)
                     to += p.pitch * 4
+
+
+@jit
+def _gather_position(p: ByteConvolutionParameters, source: Any, target: Any) -> None:
+    """Copies the quads of an image of one position, whose channels lie side by side."""
+    flip, plane, whole = p.input_flip, p.plane, p.channels // 4
+    for quad in range(whole):
+        set_word(target + quad * plane, word_at(source + quad * 4) ^ flip)
+    for channel in range(whole * 4, p.quads * 4):
+        byte = byte_at(source + channel) ^ (flip & 255) if channel < p.channels else 0
+        set_byte(target + whole * plane + channel % 4, byte)
 
 
 def _part_product(output: Output, looks_up: bool, isa: ByteIsa) -> Any:
@@ -169,7 +180,10 @@ def build_convolution(output: Output, looks_up: bool, isa: ByteIsa) -> TaskBody:
         group, image, rows = rest % p.groups, rest // p.groups, min(p.rows, p.out_height - first_row)
         if gathered != image_tile:
             source = p.input + image * p.input_image + group * p.channels * p.input_channel
-            _gather_quads(p, source, first_row, padding, scratch + p.input_tile)
+            if p.positions == 1 and p.input_channel == 1:
+                _gather_position(p, source, scratch + p.input_tile)
+            else:
+                _gather_quads(p, source, first_row, padding, scratch + p.input_tile)
         positions = (rows - 1) * p.pitch + p.out_width
         if p.positions != 0:
             positions = min(positions, p.positions - first_row * p.out_width)
