@@ -45,6 +45,8 @@ _QUANTIZING = frozenset({"ELEMENT_WISE_QUANTIZE_LINEAR", "QUANTIZE", "ELEMENT_WI
 """The operators that end a function of bytes."""
 _CONVOLUTION_OF_BYTES = "QUANTIZED_LINEAR_CONVOLUTION"
 """The operator that tables are moved into."""
+_MULTIPLYING = "ELEMENT_WISE_MULTIPLY"
+"""The operator between quantized factors and their quantized product."""
 _GATHERS = "GATHER_ND1"
 """The operator in each term of a sum of weighted gathers, which has at least two."""
 
@@ -81,6 +83,10 @@ def assign_buffers(
             from dmlpy.devices.graphs.lookup_table_fusion import fuse_lookup_tables  # few graphs have such operators
 
             ir = fuse_lookup_tables(ir, is_element_wise, compile_node)
+            if any(desc.short_name() == _MULTIPLYING for desc in ir.operators.values()):
+                from dmlpy.devices.graphs.quantized_product_fusion import fuse_quantized_products  # imports the quantized operators
+
+                ir = fuse_quantized_products(ir, compile_node)
             if any(desc.short_name() == _CONVOLUTION_OF_BYTES for desc in ir.operators.values()):
                 from dmlpy.devices.graphs.lookup_epilogue_fusion import fuse_lookup_epilogues  # imports the quantized products
 

@@ -150,6 +150,6 @@ def test_launches_of_very_many_counted_tiles() -> None:
     """More than a ticket counts from each end."""
     counts = np.zeros((1 << _END_BITS) + 3, np.int64)
     places = counts.ctypes.data + 8 * np.arange(len(counts))
-    parameters = call_parameters(np.stack([np.full(len(counts), COUNT().address), places], axis=1))  # type: ignore[attr-defined]
+    parameters = call_parameters(np.stack([np.full(len(counts), COUNT().address), places], axis=1))
     ThreadPool().run(CONCURRENT_LAUNCH(), parameters.address, 2, memory=(parameters, counts))
     assert (counts == 1).all()

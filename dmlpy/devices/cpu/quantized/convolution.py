@@ -37,7 +37,7 @@ from dmlpy.devices.host.threads import available_threads
 from dmlpy.devices.plan import Launch, Layout, Plan, Pointers, in_order, packing_of
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Hashable, Mapping
+    from collections.abc import Collection, Hashable, Mapping, Sequence
 
     from dmlpy.devices.cpu.quantized.lookup_table import LookupTablePlan
     from dmlpy.operators.quantized.products import QuantizedConvolvingDesc
@@ -94,13 +94,13 @@ class ByteConvolutionPlan(Plan):
 
     def _set_memory(self) -> None:
         """The layouts of packed constants and of terms, and the sizes."""
-        packed = [
+        packed: list[tuple[str, Sequence[int], np.dtype[Any]]] = [
             ("weights", self._tiling.weights, np.dtype(np.int8)),
             ("ones", self._tiling.ones, np.dtype(np.int8)),
             ("sums", (self._filters,), np.dtype(np.int32)),
             ("tables", (0 if self._table is None else self._table.persistent_size,), np.dtype(np.uint8)),
         ]
-        terms = [
+        terms: list[tuple[str, Sequence[int], np.dtype[Any]]] = [
             *term_arrays(self._filters + self._isa.block[0] - 1, self._columns),  # whole blocks are read
             ("column first", (self._columns,), np.dtype(np.int32)),
             ("uses second", (1,), np.dtype(np.int64)),

@@ -29,6 +29,12 @@ class Element(StrEnum):
     QUANTIZE = "quantize"
     DEQUANTIZE = "dequantize"
     ADD = "add"
+    MULTIPLY = "multiply"
+
+    @property
+    def has_y(self) -> bool:
+        """Whether it has two operands, whose order does not matter."""
+        return self in (Element.ADD, Element.MULTIPLY)
 
 
 class ElementsParameters(UnitParameters):
@@ -105,7 +111,7 @@ class ElementsPlan(PlanWithoutConstants):
         roles = [role for role in _ROLES if role in tensors]
         axes = list(merged(sizes, [tensors[role][2] for role in roles]))
         inner = axes.pop() if axes else None
-        if operation is Element.ADD and _repeats("x", roles, inner):  # their order does not matter, and the kernel repeats the second one
+        if operation.has_y and _repeats("x", roles, inner):  # the kernel repeats the second one
             tensors = {_EXCHANGED.get(role, role): tensor for role, tensor in tensors.items()}
             roles = [_EXCHANGED.get(role, role) for role in roles]
         self._tensors, self._repeats_y = tensors, _repeats("y", roles, inner)

@@ -39,11 +39,18 @@ if TYPE_CHECKING:
     from dmlpy.devices.cpu.quantized.linear import Element, ElementsPlan
     from dmlpy.devices.cpu.quantized.matrix import ByteProductPlan
     from dmlpy.devices.graphs.lookup_table_desc import LookupConvolutionDesc
+    from dmlpy.devices.graphs.quantized_product_desc import QuantizedElementProductDesc
     from dmlpy.devices.plan import Plan
 
 _BYTES = {DataType.UINT8, DataType.INT8}
 _OF_EACH_ROW = ("a_scale_tensor", "a_zero_point_tensor", "output_scale_tensor", "output_zero_point_tensor")
 """The tensors that may have an element for each row."""
+_ROLES_OF_TWO = {"output": "output_tensor", "x": "a_tensor", "y": "b_tensor"} | {
+    f"{role} {of_role}": f"{name}_{part}"
+    for role, name in (("x", "a"), ("y", "b"), ("output", "output"))
+    for of_role, part in (("scale", "scale_tensor"), ("zero", "zero_point_tensor"))
+}
+"""The place of each role's tensor of operators on two quantized tensors."""
 
 
 @plan(MatrixMultiplyIntegerDesc, MatrixMultiplyIntegerToFloatDesc, QuantizedLinearMatrixMultiplyDesc)
@@ -135,10 +142,15 @@ def add_plan(desc: ElementWiseQuantizedLinearAddDesc) -> ElementsPlan | WidenedP
     """The plan of a quantized sum."""
     from dmlpy.devices.cpu.quantized.linear import Element
 
-    roles = {"output": "output_tensor", "x": "a_tensor", "y": "b_tensor"}
-    for role, name in (("x", "a"), ("y", "b"), ("output", "output")):
-        roles |= {f"{role} scale": f"{name}_scale_tensor", f"{role} zero": f"{name}_zero_point_tensor"}
-    return _elements_plan(Element.ADD, desc, roles)
+    return _elements_plan(Element.ADD, desc, _ROLES_OF_TWO)
+
+
+@plan("dmlpy.devices.graphs.quantized_product_desc:QuantizedElementProductDesc")
+def multiply_plan(desc: QuantizedElementProductDesc) -> ElementsPlan | WidenedPlan | str:
+    """The plan of a quantized product of elements."""
+    from dmlpy.devices.cpu.quantized.linear import Element
+
+    return _elements_plan(Element.MULTIPLY, desc, _ROLES_OF_TWO)
 
 
 @plan(DynamicQuantizeLinearDesc)
@@ -187,7 +199,8 @@ def _plan_of_tensors(
     from dmlpy.devices.cpu.quantized.linear import ElementsPlan
 
     described = {role: (name, tensors[name]) for role, name in roles.items() if name in tensors}
-    byte_roles = {"quantize": {"output"}, "dequantize": {"x"}, "add": {"x", "y", "output"}}[operation]
+    both = {"x", "y", "output"}
+    byte_roles = {"quantize": {"output"}, "dequantize": {"x"}, "add": both, "multiply": both}[operation]
     of_bytes = {tensor.data_type for role, (_, tensor) in described.items() if role in byte_roles}
     numbers = {tensor.data_type for role, (_, tensor) in described.items() if role not in byte_roles and "zero" not in role}
     if not of_bytes <= _BYTES or numbers != {DataType.FLOAT32}:
