@@ -73,12 +73,12 @@ class ClassRegistry(Generic[T]):
         """Finds the object attached to a class, or to the nearest class in its `__mro__`; None if there is none."""
         attached = self._attached_to(kind)
         if attached is not None:
-            return cast("T", attached[0])  # no class is nearer
+            return cast("T", attached[0])  # the class itself: no base can be nearer
         nearest = self._by_kind
         if kind not in nearest:
             for base in kind.__mro__:
                 self._import_for(base)
-            nearest = self._by_kind  # which imports have replaced
+            nearest = self._by_kind  # an import may have replaced it
             nearest[kind] = self._nearest(kind)
         return nearest[kind]
 

@@ -280,7 +280,7 @@ class Struct(BaseModel, metaclass=StructType):
                     return len(getattr(self, counted if isinstance(counted, str) else counted[0]) or ())
                 if (member := self.member_named(name)) is not None:
                     return getattr(self, member)
-            if name.startswith("_") or hasattr(type(self), name):  # a property that raised
+            if name.startswith("_") or hasattr(type(self), name):  # a property that raised AttributeError: its own error is shown
                 return super().__getattr__(name)
             raise UnknownMemberError(type(self), name)
 
@@ -297,7 +297,7 @@ class Struct(BaseModel, metaclass=StructType):
         """Builds pydantic's validator on the class's first use: pydantic does not keep other threads from using a half-built one."""
         if cls not in _COMPLETE:
             with _BUILDING:
-                cls.model_rebuild()  # which does nothing for a complete class
+                cls.model_rebuild()  # does nothing for a class that is complete
                 if (forms := _forms_of(cls.__pydantic_core_schema__)) - _TRIED:
                     for members in (*(dict.fromkeys(cls.model_fields, value) for value in _OF_EACH_FORM), cls._sample):
                         with suppress(Exception):  # no member accepts every form

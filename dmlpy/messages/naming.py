@@ -48,15 +48,15 @@ def nearest(name: str, candidates: Iterable[str]) -> str | None:
 
     A member whose two names differ is found by either.
     """
-    import difflib  # only a mistake needs it
+    import difflib  # not at the top: only a misspelt name needs it
 
     if len(name) > _MAX_COMPARED_LENGTH:
         return None
     compared = [*islice((candidate for candidate in candidates if len(candidate) <= _MAX_COMPARED_LENGTH), _MAX_COMPARED)]
     plain = {_plain(spelling): candidate for candidate in compared for spelling in (_IRREGULAR.get(candidate, candidate), candidate)}
-    if (tensor := plain.get(f"{_plain(name)}tensor")) is not None:  # as `dmlpy.eager` names it: `a` for `a_tensor`
+    if (tensor := plain.get(f"{_plain(name)}tensor")) is not None:  # `a`, the name in `dmlpy.eager`, for `a_tensor`
         return tensor
-    if (operand := plain.get(re.sub("tensor(s?)$", r"\1", _plain(name)))) is not None:  # and the other way round
+    if (operand := plain.get(re.sub("tensor(s?)$", r"\1", _plain(name)))) is not None:  # `a_tensor` for `a`
         return operand
     matches = difflib.get_close_matches(_plain(name), plain, n=1, cutoff=0.6)
     return plain[matches[0]] if matches else None

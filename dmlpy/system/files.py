@@ -140,7 +140,7 @@ def beside(path: Path) -> Iterator[Path]:
     """
     try:
         target = path.resolve()
-    except FileNotFoundError:  # which names nothing
+    except FileNotFoundError:  # a relative path in a removed folder
         raise FileNotFoundError(errno.ENOENT, "the current folder has been removed", str(path)) from None
     target.parent.mkdir(parents=True, exist_ok=True)
     old = status(target)

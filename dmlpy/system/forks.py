@@ -99,9 +99,9 @@ def _locks_of_properties() -> Iterator[Any]:
 def _finish_imports() -> set[str]:
     """Waits until no other thread is importing a module that dmlpy imports on first use; returns the names."""
     finished = set[str]()
-    while begun := _imports() - finished:  # the other thread's next import may have begun
+    while begun := _imports() - finished:  # meanwhile the other thread may have begun its next import
         for name in begun:
-            with suppress(Exception):  # the other thread's import failed
+            with suppress(Exception):  # the other thread's import may have failed
                 importlib.import_module(name)  # waits, except for an import of this thread
         finished |= begun
     return finished

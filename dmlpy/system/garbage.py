@@ -31,7 +31,8 @@ def collections_paused() -> Iterator[None]:
             if len(sys.modules) > modules:
                 _settle()
             elif gc.get_count()[0] > _MANY:
-                gc.collect(1)  # the collector would traverse them twice: with the youngest generation, then with the next one
+                # Left alone, the collector would visit the new objects twice: with the youngest generation, then with the next one.
+                gc.collect(1)
             gc.enable()
 
 

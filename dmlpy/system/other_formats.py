@@ -65,7 +65,8 @@ def other_format(data: bytes, least: int = 0) -> tuple[str, str | None] | None:
         data: the file.
         least: the length of the shortest signature that counts: the file may be a damaged model.
     """
-    beginnings = (data[:BEGINNING], data[:BEGINNING].lstrip())  # of binary formats, of texts
+    # Signatures of binary formats are at the start; texts may begin with spaces.
+    beginnings = (data[:BEGINNING], data[:BEGINNING].lstrip())
     for at, text, found, remedy in _OTHER_FORMATS:
         if at + len(text) < least:
             continue

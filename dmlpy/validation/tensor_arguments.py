@@ -145,7 +145,7 @@ class TensorArguments:
         """
         if self.descs.keys() <= values.keys():
             return []
-        # Of an array of tensors that something else than a list was given for, it is missing that none of them has memory.
+        # Where an array of tensors was given as something else than a list, that is reported, and not that each tensor has no memory.
         unread = {self._desc.member_named(problem.path) for problem in earlier if problem.code == "bind.count"}
         return [
             Problem("bind.missing", field.name, "not given", f"memory for {self.descs[field.name].summary()}", remedy=self._remedy(field))
