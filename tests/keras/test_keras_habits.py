@@ -193,7 +193,7 @@ def test_a_callback_of_the_callers_may_add_a_metric() -> None:
 @pytest.mark.parametrize("name", ["model.keras", "model.h5", "model.weights.h5"])
 @pytest.mark.parametrize("write", [Sequential.save, Sequential.save_weights, lambda _, path: ModelCheckpoint(path)])
 def test_a_file_of_keras_is_not_imitated(write: Callable[[Sequential, Path], Any], name: str, tmp_path: Path) -> None:
-    with pytest.raises(dml.DescError, match=r"expected a name that ends in \.safetensors, or in nothing"):
+    with pytest.raises(dml.DescError, match=r"expected a name that ends in \.safetensors, or without an extension"):
         write(model(), tmp_path / name)
     assert not [*tmp_path.iterdir()]
 

@@ -17,21 +17,23 @@ LIMITS = {
     "objects and arrays in a JSON file; those of descs, nodes and edges among them": (text.MAX_PARTS, text.MAX_DESC_PARTS),
     "resources, dispatchables or commands of a model": (problem_collector.MAX_ENTRIES,),
     "bind points of a dispatch; resources at one": (entries.MAX_BIND_POINTS, entries.MAX_BOUND),
-    "sizes in which a model's dispatches run one ONNX model; where there are several, their number times its nodes": (
+    "different sets of input sizes for one ONNX model in a model's dispatches; if there are several, their number times the model's nodes": (
         onnx_dispatchables.MAX_SIZED,
         onnx_dispatchables.MAX_SIZED_NODES,
     ),
-    "nodes that an ONNX model becomes: this many, and so many more for each node in its file; at most": (
+    "nodes after an ONNX model is expanded: a base, plus a number for each node in the file; in total": (
         onnx_limits._NODES,
         onnx_limits._NODES_FOR_EACH,
         onnx_limits._MOST_NODES,
     ),
-    "nodes that all loops of an ONNX model become, or operators, where these are more; longer ones run step by step": (ONNX.unrolled,),
-    "bytes that are held beside an ONNX model's tensors: this many, and so many more for each of theirs": (
+    "nodes or operators, whichever are more, into which all loops of an ONNX model are unrolled; longer loops run step by step": (
+        ONNX.unrolled,
+    ),
+    "memory besides an ONNX model's tensors: a base, plus a number of bytes for each byte of the tensors": (
         onnx_limits._BYTES,
         onnx_limits._BYTES_FOR_EACH,
     ),
-    "characters of an ONNX model's names, in all and in each": (ONNX.characters, onnx_limits.MAX_NAME),
+    "characters in all names of an ONNX model; in each name": (ONNX.characters, onnx_limits.MAX_NAME),
     "messages in the file of an ONNX model": (ONNX.messages,),
     "members of a struct": (MAX_MEMBERS,),
     "nodes of a graph's dump; its bytes": (serialized.MAX_NODES, flatbuffer.MAX_BYTES),
