@@ -140,3 +140,12 @@ def test_sequences_hold_no_memory_of_the_caller(text: str, hold: Any) -> None:
     ((found, *_),) = compiled(hold(x)).values()
     x[...] = 0
     check(found, A)
+
+
+def test_a_state_that_is_optional_is_filled_by_its_content() -> None:
+    """So ONNX's own test of a Loop with such a state does it."""
+    text = """(optional(float[2]) o, float[2] x, int64 n, bool go) => (float[2] y) {
+        y = Loop (n, go, o) <body = b (int64 i, bool c, optional(float[2]) a) => (bool d, float[2] z) { d = Identity(c) z = Neg(x) }> }"""
+    x = np.float32([1, -2])
+    found = load(text).compile("numpy")({"o": None, "x": x, "n": np.asarray(2), "go": YES})
+    np.testing.assert_array_equal(found["y"], -x)

@@ -470,6 +470,12 @@ ROWS = {
         "ScatterElements", (normal(3, 3), np.ones((2, 3), np.int64), normal(1, 3)), ("'updates' is [1, 3], expected [2, 3]: an update",)
     ),
     "indices of three dimensions": Row("ScatterND", (normal(3, 3), np.ones((2, 3), np.int64), normal(2)), ("expected at most 2 as last",)),
+    "an odd number of elements to rotate": Row(
+        "RotaryEmbedding", (normal(1, 2, 3, 9), normal(1, 3, 4), normal(1, 3, 4)), ("[1, 2, 3, 9]", "an even number"), opset=23
+    ),
+    "angles for fewer elements": Row(
+        "RotaryEmbedding", (normal(1, 2, 3, 8), normal(1, 3, 3), normal(1, 3, 3)), ("'cos_cache'", "[1, 3, 3]", "4 as last size"), opset=23
+    ),
     "a sine for other cosines": Row(
         "RotaryEmbedding",
         (normal(1, 2, 3, 4), normal(5, 2), normal(4, 2), np.ones((1, 3), np.int64)),

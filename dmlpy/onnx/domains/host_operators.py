@@ -128,7 +128,7 @@ def compute_node(proto: NodeProto, domain: str, opset: int, arrays: Mapping[str,
     operator = find_host_operator(proto.op_type, domain)
     assert operator is not None  # the lowering leaves no other nodes to the host
     inputs = tuple(_given(name, arrays[name]) if name else None for name in proto.input)
-    node = Node(proto.name, proto, domain, opset, inputs, (), LATEST, _refuse_read, budget)
+    node = Node(proto.name, proto, domain, opset, inputs, (), LATEST, refuse_read, budget)
     try:
         with np.errstate(all="ignore"):
             results = operator.computes(node)
@@ -150,5 +150,6 @@ def _given(name: str, value: Any) -> Value:
     return Value.known(name, value) if kind == "tensor" else Value(name, None, None, value, kind=kind)
 
 
-def _refuse_read(value: Value) -> Expression:
+def refuse_read(value: Value) -> Expression:
+    """The reader of nodes that are in no graph."""
     raise AssertionError(f"{value.name} is not part of a graph")

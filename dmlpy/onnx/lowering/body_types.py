@@ -88,9 +88,15 @@ def _body_problems(
             scope[label] = inferred
     if not any(found):
         for item, value in zip(body.output, _kept_types(node, given), strict=False):
-            if value is not None and item.name in scope:
+            if value is not None and item.name in scope and not _fills(scope[item.name], value):
                 found.append(type_problem(item.name, scope[item.name], value, f"{node.op_type} gives the next iteration"))
     yield from (replace(problem, path=f"{place}: {problem.path}") for problem in found if problem is not None)
+
+
+def _fills(value: Value, state: Value) -> bool:
+    """Whether a value is the content of a state that is optional: the next iteration reads it as such."""
+    made, kept = type_text(value), type_text(state)
+    return made is not None and kept == f"optional of {made}"
 
 
 def _typed_node(around: Node, proto: NodeProto, scope: Mapping[str, Value], opsets: Mapping[str, int]) -> Node:

@@ -14,9 +14,14 @@ from onnx import NodeProto, helper
 
 from dmlpy.messages.naming import listed
 from dmlpy.messages.problems import Count, DeviceError, Problem
-from dmlpy.onnx.domains.host_operators import find_host_operator
+from dmlpy.onnx.domains.host_operators import find_host_operator, refuse_read
+from dmlpy.onnx.loading.limits import Budget, Limits, ModelSize
 from dmlpy.onnx.loading.schemas import schema_of
+from dmlpy.onnx.loading.values import Value
+from dmlpy.onnx.nodes import checks
+from dmlpy.onnx.nodes.node import Node, NotLowered
 from dmlpy.system import forks
+from dmlpy.validation.checking import LATEST
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -91,6 +96,7 @@ class HostProgram:
 
     def __init__(self, nodes: Sequence[NodeProto], opsets: Mapping[str, int], inputs: Sequence[str], outputs: Sequence[str]) -> None:
         self.outputs = tuple(outputs)
+        self._nodes, self._opsets = tuple(nodes), dict(opsets)
         self._lock = forks.lock()  # the reference implementation stores values of a run
         self.label = ", ".join(node.name or node.op_type for node in nodes[:3]) + ("" if len(nodes) <= 3 else ", ...")
         graph = helper.make_graph(
@@ -124,12 +130,27 @@ class HostProgram:
         return dict(zip(self.outputs, (_as_array(value) for value in results), strict=True))
 
     def _failure(self, error: Exception, inputs: Mapping[str, Any] | None = None) -> DeviceError:
+        if inputs is not None and (problems := self._contradictions(inputs)):
+            return DeviceError("the host", [problem.under(self.label) for problem in problems])
         text = f"{type(error).__name__}: {error}".splitlines()[0]
         given = [f"{name!r} {_summary(value)}" for name, value in (inputs or {}).items()]
         why = (f"inputs: {', '.join(given[:_MOST_INPUTS])}" + (", ..." if len(given) > _MOST_INPUTS else ""),) if given else ()
         return DeviceError(
             "the host", [Problem("onnx.host", self.label, Count(f"failed with {text}"), "a result of ONNX's reference implementation", why)]
         )
+
+    def _contradictions(self, inputs: Mapping[str, Any]) -> Sequence[Problem]:
+        """What a single node that failed has that ONNX does not allow, now that its inputs' elements are known."""
+        (node, *others) = self._nodes
+        if others or node.domain or not all(isinstance(inputs[name], np.ndarray) for name in node.input if name):
+            return ()
+        given = tuple(Value.known(name, inputs[name]) if name else None for name in node.input)
+        opset, budget = self._opsets.get("", 1), Budget("the host", Limits(), ModelSize(1))
+        made = Node(node.name, node, "", opset, given, (), LATEST, refuse_read, budget)
+        try:
+            return checks.problems_of(made)
+        except NotLowered as reason:
+            return reason.problems
 
 
 def _summary(value: Any) -> str:

@@ -140,6 +140,17 @@ class ReduceLogSumExp(_IntegerReduction, ReduceLogSumExp_18):  # type: ignore[mi
     _function = staticmethod(_log_of_exponentials)
 
 
+class Pow(OpRun):  # type: ignore[misc, unused-ignore]
+    """Powers in the base's type; NumPy has none of integers by negative integers, whose fraction is dropped here."""
+
+    def _run(self, base: Array, exponent: Array) -> tuple[Array]:
+        if base.dtype.kind not in "iu" or exponent.dtype.kind not in "iu":
+            return (np.asarray(np.power(base, exponent).astype(base.dtype)),)
+        whole = np.power(base, np.maximum(exponent, 0).astype(exponent.dtype))
+        inverse = np.where(np.abs(base) == 1, base ** np.abs(exponent), np.where(base == 0, np.iinfo(base.dtype).max, 0))
+        return (np.asarray(np.where(exponent < 0, inverse, whole).astype(base.dtype)),)
+
+
 class Squeeze(OpRun):  # type: ignore[misc, unused-ignore]
     """Without axes, or with a list that has none, all dimensions of size 1 are removed."""
 
@@ -161,6 +172,8 @@ class Slice(OpRun):  # type: ignore[misc, unused-ignore]
     def _run(self, data: Array, starts: Any = None, ends: Any = None, axes: Any = None, steps: Any = None) -> tuple[Array]:
         windows = [slice(None)] * data.ndim
         axes = range(len(starts)) if axes is None else axes
+        if len({int(axis) % max(data.ndim, 1) for axis in axes}) != len(axes):
+            raise ValueError(f"axes are {[*map(int, axes)]}, expected each once")
         for start, end, axis, step in zip(starts, ends, axes, [1] * len(starts) if steps is None else steps, strict=True):
             windows[axis] = sliced_window(int(start), int(end), int(step), data.shape[axis])
         return (data[tuple(windows)],)
@@ -336,5 +349,5 @@ def _overlap(first: Array, second: Array, threshold: np.float32) -> Array:
 
 REFERENCE_OPERATORS: tuple[type[OpRun], ...] = (
     *(Cast, Compress, Det, NonMaxSuppression, ReduceL2, ReduceLogSum, ReduceLogSumExp, ScatterElements, ScatterND, Slice),
-    *(Squeeze, StringNormalizer, Unique),
+    *(Pow, Squeeze, StringNormalizer, Unique),
 )

@@ -472,6 +472,13 @@ def _check_one_hot(node: Node) -> Iterator[Problem]:
     yield from other_size_problems(node, 2, (2,), "the values of what is off and of what is on")
 
 
+@_rule("ConstantOfShape")
+def _check_shape(node: Node) -> Iterator[Problem]:
+    sizes = node.value(0).array
+    if sizes is not None and sizes.size and sizes.min() < 0:
+        yield Problem("onnx.invalid", node.input_label(0), listed(sizes.ravel().tolist()), "sizes of 0 or more")
+
+
 @_rule("Flatten")
 def _check_flatten(node: Node) -> Iterator[Problem]:
     axis = node.attribute("axis", 1)

@@ -87,10 +87,25 @@ def tuple_problems(node: Node) -> Iterator[Problem]:
             yield Problem("onnx.invalid", node.input_label(1), str(wrong), f"{-size} to {size - 1}: axis {axis} of {listed(node.sizes(0))}")
 
 
+def _angle_problems(node: Node) -> Iterator[Problem]:
+    """Caches of other than an angle for each pair of the elements that are rotated."""
+    if not are_known(node, 0, 1) or node.rank(0) not in (3, 4) or not node.rank(1):
+        return
+    heads = int(node.attribute("num_heads", 0)) or 1
+    size = node.sizes(0)[3] if node.rank(0) == 4 else node.sizes(0)[2] // heads
+    rotated = int(node.attribute("rotary_embedding_dim", 0)) or size
+    if rotated % 2:
+        yield Problem("onnx.invalid", node.input_label(0), listed(node.sizes(0)), f"an even number of elements to rotate, not {rotated}")
+    elif node.sizes(1)[-1] != rotated // 2:
+        expected = f"{rotated // 2} as last size, an angle for each pair of {rotated} elements"
+        yield Problem("onnx.invalid", node.input_label(1), listed(node.sizes(1)), expected)
+
+
 def rotation_problems(node: Node) -> Iterator[Problem]:
     """Caches of cosines and sines of other sizes than each other, and positions beyond them or for other tokens."""
     if are_known(node, 1):
         yield from other_size_problems(node, 2, node.sizes(1), "a sine for each cosine")
+    yield from _angle_problems(node)
     if not node.has(3) or not are_known(node, 0, 1):
         return
     sizes, rows = node.sizes(0), node.sizes(1)[0]
