@@ -160,7 +160,7 @@ def _extreme(node: Node) -> Iterator[Problem]:
     """The largest of no elements has no place."""
     axis = node.axis(int(node.attribute("axis", 0)), node.rank(0))
     sizes = node.sizes(0)
-    if sizes and not sizes[axis] and prod(sizes[:axis] + sizes[axis + 1 :]):
+    if sizes and not sizes[axis] and 0 not in (*sizes[:axis], *sizes[axis + 1 :]):
         yield _problem(node, 0, f"at least one element along axis {axis}")
 
 
