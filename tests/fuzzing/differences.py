@@ -200,7 +200,19 @@ def other_layout(chance: random.Random, desc: dml.OperatorDesc) -> dml.OperatorD
     return with_members(desc, {field.name: dml.TensorDesc(data_type=tensor.data_type, sizes=tensor.sizes, strides=strides)}, infer=False)
 
 
+def other_type(chance: random.Random, desc: dml.OperatorDesc) -> dml.OperatorDesc | None:
+    """All tensors of one floating-point type have another one."""
+    types = [dml.DataType.FLOAT32, dml.DataType.FLOAT16, dml.DataType.BFLOAT16, dml.DataType.FLOAT64]
+    old, new = chance.sample(types, 2)
+
+    def changed(tensor: dml.TensorDesc) -> dml.TensorDesc:
+        return dml.TensorDesc(data_type=new if tensor.data_type is old else tensor.data_type, sizes=tensor.sizes, strides=tensor.strides)
+
+    return with_members(desc, _each_tensor(desc, changed, outputs=True), infer=False)
+
+
 CHANGES = (
+    other_type,
     other_size,
     other_size,
     other_size,
