@@ -134,7 +134,7 @@ class BatchedLaunch:
         self._entries = np.array([entry_of(launch) for launch in launches], np.int64)
         self._parameters = np.array([len(launches), self._entries.ctypes.data], np.int64)
         self.body, self.parameters = BATCHED_LAUNCH(), self._parameters.ctypes.data
-        self._alone = c_int64(self.parameters), *ALONE
+        self._alone: tuple[Any, ...] = (c_int64(self.parameters), *ALONE)
 
     def __call__(self, stream: int) -> None:
         if self.threads == 1:

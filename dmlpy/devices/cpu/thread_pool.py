@@ -229,7 +229,7 @@ class WorkShares(PlanPart):
         return str(self.threads)
 
 
-ALONE = tuple(map(ctypes.c_int64, (0, 1, 0, 0)))
+ALONE: tuple[Any, ...] = tuple(map(ctypes.c_int64, (0, 1, 0, 0)))
 """The arguments of a task body behind its parameters, for a single thread. To convert integers, ctypes takes longer than small kernels."""
 
 
@@ -249,7 +249,7 @@ class TaskLaunch:
         self, body: TaskBody, parameters: int, threads: Threads | int, memory: object, relocations: Sequence[Relocation] | None = None
     ) -> None:
         self.body, self.parameters, self.memory, self.relocations = body, parameters, memory, relocations
-        self._alone = ctypes.c_int64(parameters), *ALONE
+        self._alone: tuple[Any, ...] = (ctypes.c_int64(parameters), *ALONE)
         self.most, self.threads = threads if isinstance(threads, Threads) else (threads, threads)
 
     @classmethod

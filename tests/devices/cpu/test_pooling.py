@@ -84,7 +84,7 @@ def test_norms(name: str, p: int, data_type: str) -> None:
     desc = desc_of(name, dml.LPPoolingDesc, x, p=p)
     expected = by_definition(desc, {"input_tensor": x})["output_tensor"]
     for laid_out in layouts(desc):
-        assert isinstance(compiled_plan(laid_out), PoolingPlan)
+        assert not isinstance(compiled_plan(laid_out), str)
         assert_close(run(laid_out, {"input_tensor": x}, "cpu")["output_tensor"], expected, x.dtype, terms=250)
 
 
