@@ -28,11 +28,18 @@ _OF_INTEGERS = {ReduceFunction.SUM, ReduceFunction.MULTIPLY, ReduceFunction.MIN,
 
 _BYTES_OF_A_REDUCED_ROW, _BYTES_OF_A_ROW = 96, 192
 """Bytes of a row, at most, for which a copy takes less time than is saved: of an input, and of an input and an output."""
+_LOGARITHMS = {ReduceFunction.LOG_SUM, ReduceFunction.LOG_SUM_EXP}
+
+
+def _entries_of_a_short_row(desc: ReduceDesc) -> int:
+    """The most entries of a row that is reduced as a column of a copy: more where a logarithm of vectors is saved, too."""
+    most = _BYTES_OF_A_ROW if desc.function in _LOGARITHMS else _BYTES_OF_A_REDUCED_ROW
+    return most // desc.input_tensor.data_type.numpy.itemsize
 
 
 @plan(ReduceDesc, derived=False)
 @on_copies(innermost=lambda desc: desc.axes)
-@across_short_rows(lambda desc: desc.axes, lambda desc: _BYTES_OF_A_REDUCED_ROW // desc.input_tensor.data_type.numpy.itemsize)
+@across_short_rows(lambda desc: desc.axes, _entries_of_a_short_row)
 def reduction_plan(desc: ReduceDesc) -> Plan | str:
     from dmlpy.devices.cpu.reduction.plan import CompiledIntegerReductionPlan, CompiledReductionPlan, Groups
 
