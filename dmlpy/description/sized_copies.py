@@ -12,7 +12,7 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import dataclass, field, fields, is_dataclass
 from enum import Enum
-from functools import cached_property
+from functools import cached_property, lru_cache
 from operator import itemgetter
 from types import FunctionType, NoneType
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
@@ -121,7 +121,9 @@ class SizedTemplate:
                 self._trace.end_stage()
                 variants.add(None)
             else:
-                variants.add(_Derived(formulas, copier, step, result))
+                if before is not None:
+                    copier.forget_objects()
+                variants.add(_Derived(formulas, copier, step, result if before is None or step is None else None))
 
 
 def _formulas(trace: SizeTrace, copier: _Copier, before: Formulas | None = None) -> Formulas:
@@ -215,7 +217,7 @@ class DerivedCopy:
 
     Attributes:
         item: the copy.
-        symbolic: the result with symbolic sizes.
+        symbolic: the result with symbolic sizes; None of one that another was derived before.
     """
 
     item: Any
@@ -273,7 +275,7 @@ class SizedCopy:
             source: the part of the template's object, or of what was derived before, which the function is applied to once for all sizes.
             compute: the function, of a part and whether its sizes are symbolic.
             kinds: classes of objects in its result.
-            before: another result, of which this one may have parts.
+            before: another result, of which this one may have parts; from this one nothing is derived in turn.
         """
         derived_before = None if before is None else before._derived
         variants = self._template.variants_of(key, derived_before)
@@ -320,6 +322,7 @@ class _Copier:
 
     def __init__(self, kinds: Kinds, before: _Copier | None = None) -> None:
         self._shared: tuple[type, ...] = (*(_WITHOUT_SIZES if before is None else before._shared), *kinds.shared)
+        self._shared_kinds: dict[type, bool] = {}
         self._kinds, self._before = kinds, before
         self._start = 0 if before is None else before._start + len(before._steps)
         self._steps: list[_Step] = []
@@ -339,8 +342,19 @@ class _Copier:
     def copy_of(self, item: Any, results: list[Any]) -> Any:
         """The copy of an object that was added and is not a size, among the results of the steps."""
         known = self._find(item)
-        assert known is not None, "only what was added has copies"
-        return item if known[1] is None else results[known[1]]
+        assert known is not None or self._is_shared(item), "only what was added has copies"
+        return item if known is None or known[1] is None else results[known[1]]
+
+    def _is_shared(self, item: Any) -> bool:
+        """Whether an object is of a kind that holds no sizes."""
+        kind = type(item)
+        if (shared := self._shared_kinds.get(kind)) is None:
+            shared = self._shared_kinds[kind] = kind is not SizedBytes and issubclass(kind, self._shared)
+        return shared and not (isinstance(item, np.ndarray) and item.dtype.hasobject)
+
+    def forget_objects(self) -> None:
+        """Frees the objects that were added: neither they nor what refers to them is asked for any more."""
+        self._known, self._tuples, self.places = {}, {}, set()
 
     def _find(self, item: Any) -> tuple[Any, int | None] | None:
         """The step of an object that was added here, or to a copier before."""
@@ -369,6 +383,8 @@ class _Copier:
         if is_symbolic(item):
             self.places.add(item.place)
             return ~int(item.place)  # no step: half of what is copied are sizes
+        if self._is_shared(item):
+            return None
         known = self._find(item)
         if known is None:
             known = self._known[id(item)] = item, self._add(item)
@@ -382,9 +398,7 @@ class _Copier:
         kind = type(item)
         if kind in (SizedArray, SizedBytes):
             self.places |= item.places
-            return self._step(lambda values, _results: item.at(values))
-        if isinstance(item, self._shared) and not (isinstance(item, np.ndarray) and item.dtype.hasobject):
-            return None
+            return self._step(lambda values, results: item.at(values))
         if kind is list or isinstance(item, tuple):
             return self._add_entries(item)
         if kind is slice:
@@ -395,7 +409,7 @@ class _Copier:
             if all(self.add(each) is None for each in captured):
                 return None
         if kind is dict:
-            return self._add_parts(item, lambda parts: parts)
+            return self._add_parts(item, _as_is)
         if isinstance(item, Struct):
             return self._add_parts(item._members() | _known_properties(item), _maker_of_struct(item))
         if is_dataclass(item):
@@ -413,45 +427,70 @@ class _Copier:
             self.places.update(places)
             if (step := self._find_tuple(tuple(places))) is not None:
                 return step
-            get = itemgetter(*places) if len(places) > 1 else lambda values, place=places[0]: (values[place],)
-            step = self._tuples[tuple(places)] = self._step(lambda values, results: get(values))
+            step = self._tuples[tuple(places)] = self._step(_TupleStep(places))
             return step
         sizes, parts = self._changed(enumerate(item))
         if not sizes and not parts:
             return None
-        kind, entries = type(item), list(item)
-        of_list: Callable[[list[Any]], Any] = kind._make if hasattr(kind, "_make") else tuple
-
-        def make(values: Sequence[int], results: list[Any]) -> Any:
-            copy = entries.copy()
-            for at, place in sizes:
-                copy[at] = values[place]
-            for at, step in parts:
-                copy[at] = results[step]
-            return copy if kind is list else of_list(copy)
-
-        return self._step(make)
+        kind = type(item)
+        make: Callable[[list[Any]], Any] = kind._make if hasattr(kind, "_make") else _as_is if kind is list else tuple
+        return self._step(_PartsStep(list(item), sizes, parts, make))
 
     def _add_parts(self, members: Mapping[Any, Any], make: Callable[[dict[Any, Any]], Any], *, is_shared: bool = True) -> int | None:
         sizes, parts = self._changed(members.items())
-        if not sizes and not parts and is_shared:
-            return None
-        same = dict(members)
+        return None if not sizes and not parts and is_shared else self._step(_PartsStep(dict(members), sizes, parts, make))
 
-        def copied(values: Sequence[int], results: list[Any]) -> Any:
-            copy = same.copy()
-            for name, place in sizes:
-                copy[name] = values[place]
-            for name, step in parts:
-                copy[name] = results[step]
-            return make(copy)
-
-        return self._step(copied)
-
-    def _changed(self, members: Iterable[tuple[Any, Any]]) -> tuple[list[tuple[Any, int]], list[tuple[Any, int]]]:
+    def _changed(self, members: Iterable[tuple[Any, Any]]) -> tuple[_Changed, _Changed]:
         """The members that are symbolic sizes, with the places of these, and those that hold some, with the steps that copy them."""
         steps = [(name, step) for name, member in members if (step := self.add(member)) is not None]
-        return [(name, ~step) for name, step in steps if step < 0], [(name, step) for name, step in steps if step >= 0]
+        return tuple((name, ~step) for name, step in steps if step < 0), tuple((name, step) for name, step in steps if step >= 0)
+
+
+_Changed: TypeAlias = "tuple[tuple[Any, int], ...]"
+"""The names, or positions, of parts, each with a place of the trace or a step."""
+
+
+class _TupleStep:
+    """Makes a tuple of sizes: one object, as are all steps, of which a model has as many as the collector can look through in seconds."""
+
+    __slots__ = ("_get", "_is_one")
+
+    def __init__(self, places: Sequence[int]) -> None:
+        self._get, self._is_one = itemgetter(*places), len(places) == 1
+
+    def __call__(self, values: Sequence[int], results: list[Any]) -> Any:
+        found = self._get(values)
+        return (found,) if self._is_one else found
+
+
+class _PartsStep:
+    """Makes an object of its parts.
+
+    Args:
+        parts: a list or a dict of them, which the step keeps; those that hold sizes are freed.
+        sizes: the parts that are sizes.
+        changed: the parts that other steps copy.
+        make: makes the object.
+    """
+
+    __slots__ = ("_changed", "_make", "_parts", "_sizes")
+
+    def __init__(self, parts: Any, sizes: _Changed, changed: _Changed, make: Callable[[Any], Any]) -> None:
+        self._parts, self._sizes, self._changed, self._make = parts, sizes, changed, make
+        for name, _ in (*sizes, *changed):
+            parts[name] = None
+
+    def __call__(self, values: Sequence[int], results: list[Any]) -> Any:
+        copy = self._parts.copy()
+        for name, place in self._sizes:
+            copy[name] = values[place]
+        for name, step in self._changed:
+            copy[name] = results[step]
+        return self._make(copy)
+
+
+def _as_is(parts: Any) -> Any:
+    return parts
 
 
 def _copy_of(step: int, values: Sequence[int], results: Sequence[Any]) -> Any:
@@ -482,6 +521,7 @@ def _maker_of_struct(item: Struct) -> Callable[[dict[str, Any]], Struct]:
     return make
 
 
+@lru_cache(maxsize=512)
 def _maker(kind: type) -> Callable[[dict[Any, Any]], Any]:
     def make(parts: dict[str, Any]) -> Any:
         instance: Any = object.__new__(kind)
@@ -491,6 +531,7 @@ def _maker(kind: type) -> Callable[[dict[Any, Any]], Any]:
     return make
 
 
+@lru_cache(maxsize=512)
 def _maker_of_changing(kind: type) -> Callable[[dict[Any, Any]], Any]:
     """Makes objects that may change their own dicts, lists and sets."""
     make = _maker(kind)

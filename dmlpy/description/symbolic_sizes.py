@@ -27,6 +27,9 @@ _Operation = tuple[Any, int, int]
 _Line = tuple[Any, int, int]
 """An operation, or None in place of the function, and a number."""
 
+_Lines = tuple[tuple[Any, ...], ...]
+"""The places, functions, left and right operands, and expected outcomes of many operations: a tuple for each would burden the collector."""
+
 _NEVER_EQUAL = (str, bytes, tuple, list, dict)
 """Kinds of objects that no integer is compared with."""
 
@@ -147,7 +150,7 @@ class Formulas:
     def __init__(self, trace: SizeTrace, end: int, guards: dict[int, bool], before: Formulas | None = None) -> None:
         self._trace, self._end, self._guards, self._before = trace, end, guards, before
         self._constants: list[tuple[int, Any]] = []
-        self._lines: list[tuple[int, Any, int, int, bool | None]] | None = None
+        self._lines: _Lines | None = None
 
     def select(self, places: Iterable[int]) -> None:
         """Leaves out values that neither a guard nor one of the places depends on.
@@ -169,13 +172,14 @@ class Formulas:
             else:
                 lines.append((at, function, left, right, self._guards.get(at)))
                 waiting += left, right
-        self._constants, self._lines = constants, sorted(lines, key=itemgetter(0))
+        lines.sort(key=itemgetter(0))
+        self._constants, self._lines = constants, tuple(zip(*lines, strict=True))
         self._end = max(seen, default=count - 1) + 1
 
     @cached_property
     def computed(self) -> set[int]:
         """The places whose values are known after this stage."""
-        own = {at for at, *_ in (*self._constants, *(self._lines or ()))}
+        own = {at for at, _ in self._constants}.union(*(self._lines or ())[:1])
         return own if self._before is None else own | self._before.computed
 
     def values(self, sizes: Sequence[int]) -> list[int] | None:
@@ -197,7 +201,7 @@ class Formulas:
         for at, constant in self._constants:
             values[at] = constant
         try:
-            for at, function, left, right, expected in self._lines:
+            for at, function, left, right, expected in zip(*self._lines, strict=True):
                 value = values[at] = function(values[left], values[right])
                 if expected is not None and value is not expected:
                     return False

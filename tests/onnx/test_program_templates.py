@@ -25,7 +25,7 @@ from dmlpy.graphs import checking as graph_checking
 from dmlpy.messages.problems import CompileError
 from dmlpy.onnx.lowering.cache import LRUCache
 from dmlpy.onnx.lowering.model_lowering import Lowering
-from dmlpy.onnx.lowering.program_templates import ProgramTemplates
+from dmlpy.onnx.lowering.program_templates import ProgramTemplates, _holds_numbers
 from dmlpy.onnx.lowering.symbolic_inference import _FORMULAS, _UNKNOWN
 from dmlpy.onnx.nodes.node import NotLowered
 from dmlpy.onnx.runtime.deferred_nodes import DeferredNodes
@@ -343,6 +343,7 @@ def test_plans_of_new_sizes_follow_and_compute_the_same(name: str, monkeypatch: 
     [
         ("elements that are not zero", lambda a, b: normal(a, b, 6) * (RNG.random((a, b, 6)) > 0.2).astype(np.float32)),
         ("sizes that follow from elements", lambda a, b: np.minimum(normal(a, b, 6), 2.5) + np.float32(b)),
+        ("lengths of floats that follow from elements", lambda a, b: np.minimum(normal(a, b, 6), 0.5) + np.float32(b)),
         ("random numbers of a computed size", lambda a, b: normal(a, b, 6)),
     ],
 )
@@ -372,6 +373,27 @@ def test_nodes_that_wait_are_lowered_for_few_sizes(name: str, given: Any, monkey
         for key, array in onnx.load(proto, sizes={"x": [a, b, 6]}).compile("numpy")(x=x).items():
             np.testing.assert_array_equal(found[key], array, strict=True)
         count.clear()
+
+
+@pytest.mark.parametrize(
+    ("array", "are_numbers"),
+    [
+        (np.array([3.0, -2.0], np.float32), True),
+        (np.float64(1 << 20), True),
+        (np.array([3], np.int32), True),
+        (np.array([3, 2.5], np.float32), False),
+        (np.array([-0.0], np.float32), False),
+        (np.array([np.nan], np.float32), False),
+        (np.array([np.inf]), False),
+        (np.array([1 << 24], np.int32), False),
+        (np.zeros(0, np.float32), False),
+        (np.ones(65, np.float32), False),
+        (np.array([True]), False),
+    ],
+)
+def test_whole_numbers_of_other_types_may_be_symbolic(array: Any, are_numbers: bool) -> None:
+    """Where an integer says all of an element: not the sign of zero, nor what FLOAT32 rounds."""
+    assert _holds_numbers(np.asarray(array)) is are_numbers
 
 
 @pytest.mark.parametrize("stated", [None, ["a", "b", 8]], ids=["", "sizes that the file states"])

@@ -44,6 +44,10 @@ _ALONE = (-1, 0, 1)
 """What is made with one of these holds for no other, so it is as fixed as what stays the same: a size of 1 broadcasts."""
 _MOST_NUMBERS = 64
 """The most elements of an input whose elements are known that may be symbolic, as sizes are: shapes and the like are short."""
+_TYPES_OF_NUMBERS = (np.int32, np.float32, np.float64)
+"""Types beside INT64 of whole numbers that may be symbolic."""
+_EXACT = 1 << 24
+"""What whole numbers are below that FLOAT32 holds exactly."""
 _MOST_RECENT = 3
 """The most programs that a new template is compared with."""
 _RECENT_BYTES = 1 << 12
@@ -198,11 +202,21 @@ def may_follow_from_sizes(array: Array) -> bool:
     return array.dtype == np.int64 and array.size <= _MOST_NUMBERS
 
 
+def _holds_numbers(array: Array) -> bool:
+    """Whether known elements are numbers that may be symbolic: those of lengths that a model computes may have other types."""
+    if may_follow_from_sizes(array):
+        return True
+    if array.dtype not in _TYPES_OF_NUMBERS or not 0 < array.size <= _MOST_NUMBERS:
+        return False
+    negative_zero = (array == 0) & np.signbit(array)
+    return bool(np.all((np.abs(array) < _EXACT) & (array == np.trunc(array)) & ~negative_zero))
+
+
 def _numbers_of(value: Value) -> Sequence[int]:
     """The sizes of an input, or its elements if these are known and short integers, such as sizes that the model computes."""
     if value.array is None:
         return value.static_sizes if value.sizes is not None else ()
-    found: list[int] = value.array.ravel().tolist() if may_follow_from_sizes(value.array) else []
+    found: list[int] = value.array.ravel().astype(np.int64).tolist() if _holds_numbers(value.array) else []
     return found
 
 
@@ -210,13 +224,15 @@ def _with_numbers(value: Value, numbers: Sequence[int]) -> Value:
     """The input with other numbers of `_numbers_of`."""
     if value.array is None:
         return replace(value, sizes=tuple(numbers) if value.sizes is not None else None)
-    return replace(value, array=SizedArray.of(numbers, value.array.shape)) if may_follow_from_sizes(value.array) else value
+    if not _holds_numbers(value.array):
+        return value
+    return replace(value, array=SizedArray.of(numbers, value.array.shape, value.array.dtype))
 
 
 def _form_key(value: Value) -> Hashable:
     """The key of a value for which nodes are lowered, without its sizes and short elements."""
     if value.array is not None:
-        return value.element, value.array.shape, None if may_follow_from_sizes(value.array) else value.array.tobytes()
+        return value.element, value.array.shape, None if _holds_numbers(value.array) else value.array.tobytes()
     return value.element, value.kind, None if value.sizes is None else len(value.sizes)
 
 

@@ -11,8 +11,6 @@ from dataclasses import replace
 from math import prod
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
-from onnx import TensorProto
-
 from dmlpy.description.sized_arrays import SizedArray
 from dmlpy.description.symbolic_sizes import is_symbolic, slice_indices, specialize_all
 from dmlpy.graphs.views import broadcast_sizes
@@ -480,11 +478,20 @@ def _constant_of_shape(node: Node) -> Sequence[tuple[int, ...] | None]:
 
 @_formula("Range")
 def _range(node: Node) -> Sequence[tuple[int, ...] | None]:
-    numbers = [node.integers(index) for index in range(3) if node.value(index).element in (TensorProto.INT64, TensorProto.INT32)]
-    if len(numbers) != 3:
+    numbers = [_whole_number(node, index) for index in range(3)]
+    if any(number is None for number in numbers):
         return []
-    (start,), (limit,), (step,) = (given or () for given in numbers)
+    start, limit, step = numbers
     return [(max(0, -((start - limit) // step)),)]
+
+
+def _whole_number(node: Node, index: int) -> Any:
+    """A known scalar of any type, which may be symbolic; None if it is no whole number."""
+    held = node.value(index).array
+    if isinstance(held, SizedArray):
+        return None if held.numbers is None else held.numbers[0]
+    number = node.array(index).item()
+    return int(number) if number == number // 1 else None
 
 
 @_formula("RNN GRU LSTM")

@@ -346,6 +346,25 @@ MODELS: dict[str, Any] = {
         second=[1],
         **PLACES,
     ),
+    "lengths of floats that follow from elements": lambda: arithmetic(
+        [
+            *DIMS,
+            ("ReduceMax", "x", "most", {"keepdims": 0}),
+            ("Floor", "most", "count"),
+            ("Range", "start count step", "positions"),
+            ("Cast", "count", "length", {"to": I64}),
+            ("Unsqueeze", "length first", "lengths"),
+            ("Concat", "lengths s1", "wanted", {"axis": 0}),
+            ("Expand", "one wanted", "ones"),
+            ("Unsqueeze", "positions second", "column"),
+            ("Mul", "ones column", "y"),
+        ],
+        one=np.ones(1, np.float32),
+        start=np.float32(0),
+        step=np.float32(1),
+        second=[1],
+        **PLACES,
+    ),
     "opset 11": lambda: arithmetic(
         [
             ("Shape", "x", "shape"),
