@@ -14,10 +14,14 @@ Kind = TypeVar("Kind", bound=type[Any])
 _CALL = "call it: {}(...), or bind it for many dispatches: {}.bind(...)"
 _RUNS = ("run", "execute", "dispatch", "forward", "predict", "evaluate", "apply", "infer")
 _PREPARES = ("initialize", "init", "load_weights", "pack")
-_COMPILES = ("compile", "create_operator", "compile_operator", "compile_graph", "create_graph", "run", "execute", "dispatch", "eval")
-_COMPILES += ("CreateOperator", "CompileOperator", "CompileGraph")
-_BINDINGS = ("set_input", "set_inputs", "set_output", "bind_inputs", "bind_outputs", "create_binding_table", "binding_table")
-_BINDINGS += ("BindInputs", "BindOutputs", "BindTemporaryResource", "BindPersistentResource", "Reset")
+_COMPILES = (
+    *("compile", "create_operator", "compile_operator", "compile_graph", "create_graph", "run", "execute", "dispatch", "eval"),
+    *("CreateOperator", "CompileOperator", "CompileGraph"),
+)
+_BINDINGS = (
+    *("set_input", "set_inputs", "set_output", "bind_inputs", "bind_outputs", "create_binding_table", "binding_table"),
+    *("BindInputs", "BindOutputs", "BindTemporaryResource", "BindPersistentResource", "Reset"),
+)
 
 
 def _compiled(name: str, described: str) -> dict[str, str]:

@@ -149,7 +149,7 @@ def test_arguments_that_have_to_be_named() -> None:
     with pytest.raises(TypeError, match=f"^rnn {named}$"):
         nn.rnn(X, W[:6], R[:6], B[:6], H0)  # type: ignore[call-overload, misc, unused-ignore]
     with pytest.raises(TypeError, match=r"^input at .*test_errors.py:\d+ takes name, tensor, data_type by position, but 4 values"):
-        x.input("x", [2], "FLOAT32", True)  # type: ignore[misc]
+        x.input("x", [2], "FLOAT32", True)
 
 
 def test_the_arguments_that_remedies_name_exist() -> None:

@@ -17,8 +17,7 @@ LIMITS = {
     "objects and arrays in a JSON file; those of descs, nodes and edges among them": (text.MAX_PARTS, text.MAX_DESC_PARTS),
     "resources, dispatchables or commands of a model": (problem_collector.MAX_ENTRIES,),
     "bind points of a dispatch; resources at one": (entries.MAX_BIND_POINTS, entries.MAX_BOUND),
-    "different sets of input sizes for one ONNX model in a model's dispatches; "
-    "if there are several, their number times the model's nodes": (
+    "different sets of input sizes for one ONNX model in a model's dispatches; for several, their number times the model's nodes": (
         onnx_dispatchables.MAX_SIZED,
         onnx_dispatchables.MAX_SIZED_NODES,
     ),

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from onnx import NodeProto, helper
 
-from dmlpy.messages.naming import listed
-from dmlpy.messages.problems import Count, DeviceError, Problem
+from dmlpy.messages.naming import Count, listed
+from dmlpy.messages.problems import DeviceError, Problem
 from dmlpy.onnx.domains.host_operators import find_host_operator, refuse_read
 from dmlpy.onnx.loading.limits import Budget, Limits, ModelSize
 from dmlpy.onnx.loading.schemas import schema_of
