@@ -137,7 +137,6 @@ ROWS = {
     "means of no image": Row(
         "AveragePool", (normal(1, 3, 0, 2),), ("[1, 3, 0, 2]", "windows slide over"), {"kernel_shape": [3, 3], "pads": [2, 2, 2, 2]}
     ),
-    "a transposed convolution of no image": Row("ConvTranspose", (normal(1, 1, 0), normal(1, 1, 3)), ("[1, 1, 0]", "windows slide over")),
     "samples of no image": Row("GridSample", (normal(1, 1, 0, 2), normal(1, 2, 2, 2)), ("[1, 1, 0, 2]", "each axis of a plane")),
     "nothing resized": Row(
         "Resize", (normal(1, 1, 0, 2), None, None, integers(1, 1, 4, 4)), ("[1, 1, 0, 2]", "along each dimension that is resized")

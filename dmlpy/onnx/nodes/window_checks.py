@@ -74,7 +74,7 @@ def _window_problems(node: Node, lengths: Sequence[int]) -> Iterator[Problem]:
 
 
 def _empty_image_problems(node: Node) -> Iterator[Problem]:
-    """An image without elements has no windows, whatever its pads; ONNX Runtime refuses it."""
+    """An image without elements has no windows, whatever its pads; ONNX Runtime refuses it, but for a transposed convolution."""
     sizes = node.sizes(0)
     if 0 in sizes[2:] and sizes[0]:
         yield Problem("onnx.invalid", node.input_label(0), listed(sizes), "elements along each dimension that windows slide over")
@@ -89,7 +89,7 @@ def transposed_problems(node: Node) -> Iterator[Problem]:
     elif shape and are_known(node, 0) and len(shape) != node.rank(0) - 2:
         yield Problem("onnx.invalid", "output_shape", plural(len(shape), "number"), f"{node.rank(0) - 2}: batch and channels are not in it")
     elif are_known(node, 0, 1) and node.rank(0) == node.rank(1) > 2:
-        yield from [*_transposed_weight_problems(node), *_empty_image_problems(node)] or output_padding_problems(node)
+        yield from _transposed_weight_problems(node) or output_padding_problems(node)
 
 
 def _transposed_weight_problems(node: Node) -> list[Problem]:
