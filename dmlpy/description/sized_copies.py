@@ -324,7 +324,7 @@ class _Copier:
         self._shared: tuple[type, ...] = (*(_WITHOUT_SIZES if before is None else before._shared), *kinds.shared)
         self._shared_kinds: dict[type, bool] = {}
         self._kinds, self._before = kinds, before
-        self._start = 0 if before is None else before._start + len(before._steps)
+        self._start: int = 0 if before is None else before._start + len(before._steps)
         self._steps: list[_Step] = []
         self._tuples: dict[tuple[int, ...], int] = {}
         """The steps of tuples of sizes, by the places of these: many tensors have the same."""
@@ -395,7 +395,7 @@ class _Copier:
         return self._start + len(self._steps) - 1
 
     def _add(self, item: Any) -> int | None:
-        kind = type(item)
+        kind: Any = type(item)
         if kind in (SizedArray, SizedBytes):
             self.places |= item.places
             return self._step(lambda values, results: item.at(values))
