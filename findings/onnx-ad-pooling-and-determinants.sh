@@ -2,7 +2,7 @@
 # onnx-ad 0.3.0 gives wrong derivatives of AveragePool and LpPool with padding at the end, of Det, and of Resize with an extrapolation value.
 #
 # The reverse model of a pooling whose end is padded more than its start has wrong gradients, up to three times the largest here; its
-# forward model, of the same node, is right. A Det has derivatives of zero in both (the page lists it as such, though the derivative of a
+# forward model, of the same node, is right. A Det has derivatives of zero in both (the README lists it as such, though the derivative of a
 # determinant is its cofactors). The derivative of Resize by tf_crop_and_resize adds extrapolation_value for each element outside the image, where
 # the derivative is 0; with a value of 0 it is right. Nothing is reported. The right Jacobians are central differences in ONNX Runtime 1.32.0.
 set -euo pipefail
