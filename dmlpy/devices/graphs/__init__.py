@@ -61,7 +61,7 @@ def assign_buffers(
         device: where it runs.
         compile_node: plans a desc. Rejected descs are not fused and not views.
         fuse: whether normalizations, activations and epilogues are moved into the operators before them, element-wise nodes run as one
-            kernel, and functions of bytes are looked up.
+            kernel, functions of bytes are looked up, and quantized products of elements are one node.
     """
     if fuse:
         if any(desc.short_name() == _NORMALIZING for desc in ir.operators.values()):

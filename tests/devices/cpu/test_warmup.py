@@ -144,6 +144,8 @@ def test_networks_of_bytes_need_no_more(new_process: Any, monkeypatch: pytest.Mo
         other = x.input(f"other {at}", last.sizes, dtype)
         number = x.cast(last, output_data_type="FLOAT32") * x.cast(other, output_data_type="FLOAT32")
         last = x.cast(number * 0.01, output_data_type=dtype)
+        numbers = [x.dequantize_linear(each, scale=scale, zero_point=zero) for each in (last, other)]
+        last = x.quantize_linear(numbers[0] * numbers[1], scale=scale, zero_point=zero)
         found.append(x.quantized_linear_average_pooling(last, window_size=last.sizes[2:], include_padding=False, **members))
     plan, loaded = dml.compile(x.graph(found), "cpu").plan, set(jit._functions)
     new_process()  # what has these functions shall not stay
