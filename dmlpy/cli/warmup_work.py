@@ -181,6 +181,8 @@ def _normalizations(dtype: str, training: bool) -> Iterator[tuple[str, OperatorD
         plain = MeanVarianceNormalization1Desc(input_tensor=source, axes=axes, normalize_variance=True, epsilon=1e-5)
         yield "MEAN_VARIANCE_NORMALIZATION", plain.replace(scale_tensor=scale, bias_tensor=scale).with_outputs()
     yield "SOFTMAX", ActivationSoftmax1Desc(input_tensor=rows, axes=[3]).with_outputs()
+    short = _tensor(dtype, 1, 1, 64, 16)
+    yield "SOFTMAX, short rows", ActivationSoftmax1Desc(input_tensor=short, axes=[3]).with_outputs()
     normalized_images = BatchNormalizationDesc(
         input_tensor=images,
         mean_tensor=channels,
