@@ -37,7 +37,8 @@ image = mindspore.Tensor(np.tile(ROW, (1, 1, 4, 1)))
 for corners, kept in ((True, (-0.75, True)), (False, (-0.5, False))):
     found = mindspore.ops.interpolate(image, size=(4, SIZE), mode="bicubic", align_corners=corners).asnumpy()[0, 0, 0]
     errors = {(a, outside): float(np.abs(found - resized(corners, a, outside)).max()) for a in (-0.5, -0.75) for outside in (True, False)}
-    print(f"align_corners={corners}: {found[:6].round(3)}, errors against (a, border repeated): {({key: round(error, 4) for key, error in errors.items()})}")
+    print(f"align_corners={corners}: {found[:6].round(3)}")
+    print("errors against a and whether the border is repeated:", {key: round(error, 4) for key, error in errors.items()})
     assert errors[kept] < 2e-3
     assert all(error > 0.05 for (a, _), error in errors.items() if a != kept[0])
 PYTHON
