@@ -33,7 +33,8 @@ from dmlpy.dxdispatch import text
 from dmlpy.dxdispatch.files import write_npy
 from dmlpy.dxdispatch.pictures import write_image
 from dmlpy.graphs.serialized import load_serialized
-from dmlpy.keras.models import Sequential, load_model
+from dmlpy.keras.model_files import load_model
+from dmlpy.keras.models import Sequential
 from dmlpy.keras.simple import Dense
 from dmlpy.system import files
 from tests.support.onnx.models import model
