@@ -6,10 +6,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import pytest
 from onnx import AttributeProto
 from onnx.helper import make_attribute, make_node
 
-from tests.support.onnx.hidden_sizes import array_type
+import dmlpy as dml
+from dmlpy import onnx
+from tests.support.onnx.hidden_sizes import WAYS, array_type
 from tests.support.onnx.models import Array, model
 
 RNG = np.random.default_rng(7)
@@ -68,3 +71,15 @@ def built(row: Row) -> tuple[Any, dict[str, Array]]:
     types = {name: array_type(array) for name, array in given.items()}
     sizes = {name: array.shape for name, array in given.items()}
     return model([node], sizes, outputs, opset=row.opset, types=types, constants=held, domains={row.domain: 1} if row.domain else {}), given
+
+
+def assert_refused(row: Row, way: str) -> None:
+    """That dmlpy refuses a row with its texts, given its sizes as they are ("known") or by one of `WAYS`."""
+    proto, given = built(row)
+    if way != "known":
+        proto, given = WAYS[way](proto, given)
+    with pytest.raises((dml.CompileError, dml.DescError, dml.DeviceError, dml.BindError)) as caught:
+        onnx.load(proto).compile("numpy")(given)
+    text = str(caught.value)
+    assert "wrong" in text
+    assert all(part in text for part in row.texts), text
