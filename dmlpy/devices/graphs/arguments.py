@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from dmlpy.description.tensors import TensorDesc
-    from dmlpy.devices.device import Device
+    from dmlpy.devices.device import Device, Memory
     from dmlpy.devices.memory.binding import KnownLayouts
 
 
@@ -29,13 +29,49 @@ class GraphArguments(NamedTuple):
         device: the device of the graph.
         layouts: the layouts of earlier calls, by the tensor's name.
         prepared: the inputs that `prepare` takes.
+        order: the names of all inputs in the graph's order, those that feed no node included.
+        alignment: the bytes that the tensors in scratch and among packed constants are aligned to.
     """
 
     device: Device
     layouts: Mapping[str, KnownLayouts]
     prepared: Sequence[str]
+    order: Sequence[str]
+    alignment: int
 
-    def bind(
+    def bind_inputs(
+        self, values: Any, wanted: Mapping[str, TensorDesc], copied_on: int | None = None
+    ) -> tuple[list[BoundTensor], list[Problem]]:
+        """Binds inputs as `_bind` does."""
+        return self._bind(values, wanted, self.order, "input", copied_on)
+
+    def bind_outputs(
+        self,
+        values: Any,
+        wanted: Mapping[str, TensorDesc],
+        copied_on: int | None = None,
+        copied_back: list[tuple[np.ndarray[Any, Any], BoundTensor]] | None = None,
+    ) -> tuple[list[BoundTensor], list[Problem]]:
+        """Binds outputs as `_bind` does."""
+        return self._bind(values, wanted, list(wanted), "output", copied_on, copied_back)
+
+    def resource(
+        self, name: str, value: Any, needed: int, producers: list[int]
+    ) -> tuple[Memory | None, tuple[int, int] | None, list[Problem]]:
+        """The memory that is passed for scratch or packed constants, its address and end, and the problems with it; None if there is none.
+
+        Args:
+            name: its place.
+            value: the memory, or None.
+            needed: the bytes that it must have.
+            producers: the stream that users of the memory have to wait for is appended, if there is one.
+        """
+        if value is None:
+            return None, None, []
+        area, problems = binding.resource(self.device, name, value, needed, producers, self.alignment)
+        return binding.memory_of(value, area), area, problems
+
+    def _bind(
         self,
         values: Any,
         wanted: Mapping[str, TensorDesc],

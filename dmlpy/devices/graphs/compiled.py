@@ -80,7 +80,8 @@ class CompiledGraph:
         self._traced = traced
         self._program = program
         self._layouts = {name: KnownLayouts() for name in (*self.inputs, *self.outputs)}
-        self._arguments = GraphArguments(device, self._layouts, self.prepared_inputs)
+        order = graph.input_names or NumberedInputs(graph.input_count)
+        self._arguments = GraphArguments(device, self._layouts, self.prepared_inputs, order, program.alignment)
         stream = device.current_stream()
         # DirectML too copies constants when it compiles.
         self._constants = {
@@ -200,17 +201,14 @@ class CompiledGraph:
     ) -> binding.Preparation:
         """Checks the arguments of `prepare`, and returns its work, which takes scratch or None."""
         wanted = {name: self.inputs[name] for name in self.prepared_inputs}
-        bound, wrong = self._arguments.bind(given, wanted, self._input_order(), "input", handle if is_set(copy) else None)
+        bound, wrong = self._arguments.bind_inputs(given, wanted, handle if is_set(copy) else None)
         problems = wrong + problems + immutable_problems(immutable, self.prepared_inputs) + flag_problems(copy=copy, portable=portable)
-        area = None
         producers: list[int] = []
-        if persistent is not None:
-            area, wrong = self._resource("persistent", persistent, self._program.persistent_size, producers)
-            problems += wrong
+        memory, area, wrong = self._arguments.resource("persistent", persistent, self._program.persistent_size, producers)
+        problems += wrong
         problems = problems or shared_memory(bound, [], {"persistent": area} if area else {}, packing=True)
         if problems:
             raise BindError(f"{self.name}.prepare", problems)
-        memory = binding.memory_of(persistent, area)
 
         def enqueue(temporary: Memory | None) -> PreparedGraph:
             binding.order_after_producers(self.device, bound, handle, producers)
@@ -296,7 +294,7 @@ class CompiledGraph:
         handle = self.device.stream_handle(stream)
         checked_runs(runs, f"{self.name}.profile")
         wanted = {name: tensor for name, tensor in self.inputs.items() if persistent is None or name not in self._prepared_names}
-        bound, problems = self._arguments.bind(given, wanted, self._input_order(), "input", handle)
+        bound, problems = self._arguments.bind_inputs(given, wanted, handle)
         if problems:
             raise BindError(f"{self.name}.profile", problems)
         allocated = self.device.outputs(self.outputs, handle, f"outputs of {self.name}")
@@ -325,13 +323,9 @@ class CompiledGraph:
             BindError: memory that does not fit, is missing, or is used twice, or the owned inputs of the graph were not prepared.
             DeviceError: not enough memory for the scratch.
         """
-        problems: list[Problem] = []
         producers: list[int] = []
-        memory = None
-        if persistent is not None:
-            area, problems = self._resource("persistent", persistent, self._program.persistent_size, producers)
-            memory = binding.memory_of(persistent, area)
-        elif self.prepared_inputs:
+        memory, _, problems = self._arguments.resource("persistent", persistent, self._program.persistent_size, producers)
+        if persistent is None and self.prepared_inputs:
             names = ", ".join(self.prepared_inputs)
             remedy = "bind what g.prepare(...) returns, or pass the memory that it has filled as persistent"
             why = (f"{names}: flagged OWNED_BY_DML",)
@@ -348,10 +342,10 @@ class CompiledGraph:
         producers: Sequence[int] = (),
     ) -> GraphDispatch:
         """Binds as `bind` does; `problems` are those found so far, `producers` the streams that fill `persistent`."""
-        bound, wrong = self._arguments.bind(inputs, self._unprepared_inputs, self._input_order(), "input")
-        written, wrong_outputs = self._arguments.bind(outputs, self.outputs, list(self.outputs), "output")
+        bound, wrong = self._arguments.bind_inputs(inputs, self._unprepared_inputs)
+        written, wrong_outputs = self._arguments.bind_outputs(outputs, self.outputs)
         all_problems, streams = [*problems, *wrong, *wrong_outputs], [*producers]
-        scratch, wrong = self._scratch(temporary, streams)
+        scratch, _, wrong = self._arguments.resource("temporary", temporary, self._program.plan.size, streams)
         all_problems = all_problems + wrong or shared_memory(bound, written, areas_of(scratch, persistent))
         if all_problems:
             raise BindError(self.name, all_problems)
@@ -396,13 +390,11 @@ class CompiledGraph:
         given = {name: value for name, value in tensors.items() if name not in results}
         taken = frozenset[str]() if persistent is None else self._prepared_names
         wanted = {name: tensor for name, tensor in self.inputs.items() if name not in taken}
-        bound, problems = self._arguments.bind(given, wanted, self._input_order(), "input", copied_on)
+        bound, problems = self._arguments.bind_inputs(given, wanted, copied_on)
         passed = {name: value for name, value in results.items() if value is not None}
-        written, wrong = self._arguments.bind(
-            passed, {name: self.outputs[name] for name in passed}, list(passed), "output", copied_on, copied_back
-        )
+        written, wrong = self._arguments.bind_outputs(passed, {name: self.outputs[name] for name in passed}, copied_on, copied_back)
         producers: list[int] = []
-        scratch, wrong_scratch = self._scratch(temporary, producers)
+        scratch, _, wrong_scratch = self._arguments.resource("temporary", temporary, self._program.plan.size, producers)
         problems += wrong + wrong_scratch + flag_problems(copy=copy)
         problems = problems or shared_memory(bound, written, areas_of(scratch, persistent))
         if problems:
@@ -461,20 +453,6 @@ class CompiledGraph:
 
     def _allocate_scratch(self, stream: int) -> Memory:
         return self._packing.allocate(self._program.plan.size, stream, f"the tensors and scratch of {self.name}")
-
-    def _input_order(self) -> Sequence[str]:
-        """The names of all inputs in the graph's order, those that feed no node included."""
-        return self.graph.input_names or NumberedInputs(self.graph.input_count)
-
-    def _scratch(self, temporary: Any, producers: list[int]) -> tuple[Memory | None, list[Problem]]:
-        """The given scratch, or the problems with it; None if it has to be allocated. `producers` is as for `binding.resource`."""
-        if temporary is None:
-            return None, []
-        area, problems = self._resource("temporary", temporary, self._program.plan.size, producers)
-        return binding.memory_of(temporary, area), problems
-
-    def _resource(self, name: str, value: Any, needed: int, producers: list[int]) -> tuple[tuple[int, int] | None, list[Problem]]:
-        return binding.resource(self.device, name, value, needed, producers, self._program.alignment)
 
     def _bound_names(self) -> BoundNames:
         return BoundNames(self.name, tuple(self._unprepared_inputs), tuple(self.outputs))
