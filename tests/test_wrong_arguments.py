@@ -171,6 +171,18 @@ CALLS: dict[str, tuple[Callable[[Any], object], tuple[Any, ...]]] = {
 """Calls of a value, with values that they refuse."""
 
 
+@pytest.mark.parametrize("name", [name for name, (_, values) in CALLS.items() if values is FLAGS])
+def test_flags_may_be_numpys_and_numbers(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    told = []
+    for value in (np.True_, 1, np.uint8(0)):
+        try:
+            CALLS[name][0](value)
+        except (dml.DmlError, OSError) as error:  # of the call's other arguments
+            told.append(str(error))
+    assert not any(f"{name.rpartition(', ')[2]} is" in text for text in told)
+
+
 @pytest.mark.parametrize("name", CALLS)
 def test_arguments_of_other_kinds_are_answered_with_dmlpys_errors(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)

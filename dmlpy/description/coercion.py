@@ -224,9 +224,14 @@ def as_float(value: Any) -> float:
     return math.nan if math.isnan(value) else value
 
 
+def is_flag(value: Any) -> bool:
+    """Whether a value is True or False, or 1 or 0, as in C."""
+    return isinstance(value, bool | np.bool_ | int | np.integer) and int(value) in (0, 1)
+
+
 def _as_bool(value: Any) -> bool:
-    if isinstance(value, bool | np.bool_ | int | np.integer) and (number := int(value)) in (0, 1):
-        return bool(number)
+    if is_flag(value):
+        return bool(value)
     raise ValueError("True or False")
 
 

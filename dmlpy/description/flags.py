@@ -1,4 +1,7 @@
-"""Arguments that are True or False: other values are refused, since an array has no truth value and the text "no" is true."""
+"""Arguments that are True or False: other values are refused, since an array has no truth value and the text "no" is true.
+
+The flags of functions may be 1 or 0, as those of descs; options of recurrent layers may not, where a number is one of the wrong place.
+"""
 
 from __future__ import annotations
 
@@ -9,21 +12,29 @@ from typing import Any, TypeVar, cast
 
 import numpy as np
 
-from dmlpy.description.coercion import brief
+from dmlpy.description.coercion import brief, is_flag
 from dmlpy.messages.problems import DescError, Problem
 
 FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
 
 
 def flag_problems(**flags: Any) -> list[Problem]:
-    """A problem for each argument, by name, that is neither True nor False."""
-    wrong = {name: value for name, value in flags.items() if not isinstance(value, bool | np.bool_)}
-    return [Problem("field.form", name, brief(value), "True or False") for name, value in wrong.items()]
+    """A problem for each argument, by name, that is neither True nor False, nor 1 or 0."""
+    return [_problem(name, value) for name, value in flags.items() if not is_flag(value)]
+
+
+def option_problems(**options: Any) -> list[Problem]:
+    """A problem for each option of a layer, by name, that is neither True nor False: a number belongs to another parameter."""
+    return [_problem(name, value) for name, value in options.items() if not isinstance(value, bool | np.bool_)]
+
+
+def _problem(name: str, value: Any) -> Problem:
+    return Problem("field.form", name, brief(value), "True or False")
 
 
 def is_set(flag: Any) -> bool:
-    """Whether an argument is True; where it is no flag, `flag_problems` says so."""
-    return isinstance(flag, bool | np.bool_) and bool(flag)
+    """Whether an argument is True or 1; where it is no flag, `flag_problems` says so."""
+    return is_flag(flag) and bool(flag)
 
 
 def check_flags(function: FunctionT) -> FunctionT:

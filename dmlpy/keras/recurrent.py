@@ -19,7 +19,7 @@ import numpy as np
 
 from dmlpy.description.coercion import brief
 from dmlpy.description.enums import RecurrentDirection
-from dmlpy.description.flags import check_flags, flag_problems
+from dmlpy.description.flags import check_flags, option_problems
 from dmlpy.description.gate_order import Cell, GateOrder
 from dmlpy.keras.activations import ACTIVATIONS, fusable
 from dmlpy.keras.activations import activation as find_activation
@@ -185,7 +185,7 @@ class Recurrent(Layer):
     def _argument_problems(self, unknown: Mapping[str, Any]) -> list[Problem]:
         problems = size_problems(output_dim=self.output_dim) + dropout_problems(dropout_W=self.dropout_W, dropout_U=self.dropout_U)
         flags = ("return_sequences", "return_state", "go_backwards", "stateful", "unroll", "zero_output_for_mask")
-        problems += flag_problems(**{name: getattr(self, name) for name in flags})
+        problems += option_problems(**{name: getattr(self, name) for name in flags})
         if self.consume_less not in ("cpu", "mem", "gpu"):
             problems.append(Problem("field.form", "consume_less", brief(self.consume_less), "'cpu', 'mem' or 'gpu'"))
         if self.input_shape is not None:

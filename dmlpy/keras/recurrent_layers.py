@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dmlpy.description.flags import flag_problems
+from dmlpy.description.flags import option_problems
 from dmlpy.keras.arguments import found_argument
 from dmlpy.keras.initializers import Initializer, initial, zero
 from dmlpy.keras.initializers import initializer as find_initializer
@@ -95,7 +95,7 @@ class GRU(Recurrent):
         super().__init__(output_dim, activations, init, inner_init, *regularizers, dropout_W, dropout_U, **kwargs)
 
     def _argument_problems(self, unknown: Mapping[str, Any]) -> list[Problem]:
-        return super()._argument_problems(unknown) + flag_problems(reset_after=self.reset_after)
+        return super()._argument_problems(unknown) + option_problems(reset_after=self.reset_after)
 
 
 class LSTM(Recurrent):

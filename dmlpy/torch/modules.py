@@ -12,7 +12,7 @@ from torch import nn
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
 from dmlpy.description.coercion import brief, is_among
-from dmlpy.description.flags import flag_problems
+from dmlpy.description.flags import option_problems
 from dmlpy.messages.naming import plural
 from dmlpy.messages.problems import DescError, Problem
 from dmlpy.operators.recurrent.params import ParamsBlock, ParamsLayout
@@ -123,7 +123,7 @@ class RNNBase(nn.Module):
                 yield Problem("field.form", name, brief(value), f"at most {_MOST}")
             elif name == "proj_size" and isinstance(self.hidden_size, int) and value >= max(self.hidden_size, 1):
                 yield Problem("num_proj_range", name, str(value), f"less than hidden_size = {self.hidden_size}")
-        yield from flag_problems(**{name: getattr(self, name) for name in ("bias", "batch_first", "bidirectional")})
+        yield from option_problems(**{name: getattr(self, name) for name in ("bias", "batch_first", "bidirectional")})
         if not isinstance(self.dropout, Real) or isinstance(self.dropout, bool) or not 0 <= self.dropout < 1:
             yield Problem("dropout_range", "dropout", brief(self.dropout), "a number of at least 0, below 1")
         if not isinstance(dtype, torch.dtype) or dtype not in FLOATS:
