@@ -413,12 +413,12 @@ class Simd:
 
         return multiply_add
 
-    def every_second(self, first: int = 0) -> Any:
-        """The kernel of two vectors that returns the lanes 0, 2, 4 and so on of both, or with `first` = 1 the others."""
+    def every_second(self) -> Any:
+        """The kernel of two vectors that returns the lanes 0, 2, 4 and so on of both."""
 
         @intrinsic
         def every_second(x: Any, y: Any) -> Any:
-            chosen = ir.Constant(ir.VectorType(INDEX, self.lanes), [2 * lane + first for lane in range(self.lanes)])
+            chosen = ir.Constant(ir.VectorType(INDEX, self.lanes), [2 * lane for lane in range(self.lanes)])
             return self.kind(self.kind, self.kind), lambda builder, arguments: builder.shuffle_vector(*arguments, chosen)
 
         return every_second

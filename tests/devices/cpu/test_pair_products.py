@@ -99,7 +99,10 @@ def test_rounded_factors(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @needs_instructions
 def test_how_factors_are_rounded() -> None:
-    """A times the identity is A, rounded: ties, numbers that round up to the next power of two or to infinity, NaN."""
+    """A times the identity is A, rounded: ties, numbers that round up to the next power of two or to infinity, NaN.
+
+    Numbers below 2^-126 count as 0, also those that would be rounded up to it.
+    """
     bits = np.random.default_rng(9).integers(0x3F000000, 0x47000000, (16, 32), np.uint32)
     bits[0, :8] = 0x3F808000, 0x3F818000, 0x3F807FFF, 0x3FFFFFFF, 0x3F808001, 0x3F818001, 0xBF808000, 0xBF818000
     a = bits.view(np.float32)
@@ -112,6 +115,11 @@ def test_how_factors_are_rounded() -> None:
     sums = np.asarray(dml.compile(desc_of(given, {}), "cpu", flags=FLAG)(**given).output_tensor)
     np.testing.assert_array_equal(np.isnan(sums[:, 0]), [True, False, False, False])
     np.testing.assert_array_equal(np.isposinf(sums[:, 0]), [False, True, True, False])
+    least = np.float32(2.0**-126)
+    given["a_tensor"] = np.zeros((4, 32), np.float32)
+    given["a_tensor"][:3, 0] = least, np.nextafter(least, np.float32(0.0)), least / 2
+    sums = np.asarray(dml.compile(desc_of(given, {}), "cpu", flags=FLAG)(**given).output_tensor)
+    np.testing.assert_array_equal(sums[:, 0], [least, 0.0, 0.0, 0.0])
 
 
 @needs_instructions

@@ -185,27 +185,26 @@ def add_pairs(builder: Any, x: Any, y: Any, z: Any) -> Any:
 
 
 @cache
-def _pairs(isa: Isa) -> Any:
-    """The intrinsic `pairs(low, high)`: of each lane both floats, rounded to BFLOAT16, ties to even."""
-    simd = simd_of(isa)
-    words = ir.VectorType(INDEX, isa.lanes)
+def _pairs(isa: Isa, *, neighbours: bool) -> Any:
+    """The intrinsic `pairs(x, y)`: floats rounded to BFLOAT16 by AVX512-BF16, ties to even, two in a lane.
 
-    def all_of(value: int) -> Any:
-        return ir.Constant(words, [value] * isa.lanes)
-
-    def rounded(builder: Any, value: Any) -> Any:
-        """The bits of the rounded floats, in the high half of each lane; a NaN stays one."""
-        bits = builder.bitcast(value, words)
-        odd = builder.and_(builder.lshr(bits, all_of(_HALF_BITS)), all_of(1))
-        up = builder.add(bits, builder.add(odd, all_of(0x7FFF)))
-        quiet = builder.or_(bits, all_of(0x400000))
-        return builder.select(builder.fcmp_unordered("uno", value, value), quiet, up)
+    Args:
+        isa: the instruction set that it is compiled for.
+        neighbours: whether lane n has the floats 2 * n and 2 * n + 1 of x and y, one behind the other; else it has x[n] and y[n].
+    """
+    simd, words = simd_of(isa), ir.VectorType(INDEX, isa.lanes)
+    halves = ir.VectorType(ir.IntType(_HALF_BITS), 2 * isa.lanes)
+    order = ir.Constant(ir.VectorType(INDEX, 2 * isa.lanes), [lane + isa.lanes * second for lane in range(isa.lanes) for second in (0, 1)])
 
     @intrinsic
-    def pairs(low: Any, high: Any) -> Any:
+    def pairs(x: Any, y: Any) -> Any:
         def generate(builder: Any, arguments: Any) -> Any:
-            low, high = (rounded(builder, value) for value in arguments)
-            both = builder.or_(builder.lshr(low, all_of(_HALF_BITS)), builder.and_(high, all_of(0xFFFF0000)))
+            binding.initialize_native_asmparser()
+            code = ir.InlineAsm(ir.FunctionType(words, [simd.llvm_type] * 2), "vcvtne2ps2bf16 $1, $2, $0", "=v,v,v")
+            both = builder.call(code, arguments)
+            if not neighbours:
+                both = builder.bitcast(both, halves)
+                both = builder.shuffle_vector(both, both, order)
             return builder.bitcast(both, simd.llvm_type)
 
         return simd.kind(simd.kind, simd.kind), generate
@@ -215,14 +214,38 @@ def _pairs(isa: Isa) -> Any:
 
 def build_pairs(stored: Storage, isa: Isa) -> TaskBody:
     """Builds a thread's part of a conversion of elements of a type, to be compiled."""
-    simd, load_store, pairs, lanes = simd_of(isa), load_store_of(stored, isa), _pairs(isa), isa.lanes
+    load_store, lanes, all_of = load_store_of(stored, isa), isa.lanes, simd_of(isa).all_of
     read, write, size = load_store.load, load_store_of("float32", isa).store, load_store.size
-    all_of, even, odd = simd.all_of, simd.every_second(), simd.every_second(1)
+    pairs, pairs_of_row = _pairs(isa, neighbours=False), _pairs(isa, neighbours=True)
 
     @jit
     def vector_at(address: Any, count: Any) -> Any:
         """The next floats of a row, with zeros behind its end."""
         return read(address, count) if count > 0 else all_of(0.0)
+
+    @jit
+    def convert_row(source: Any, terms: Any, target: Any, columns: Any) -> None:
+        """Converts pairs of neighbours in a row."""
+        whole = terms // (2 * lanes) * lanes
+        for column in range(0, whole, lanes):
+            at = source + 2 * column * size
+            write(target + column * FLOAT_BYTES, pairs_of_row(read(at, lanes), read(at + lanes * size, lanes)), lanes)
+        if whole < columns:
+            at, count = source + 2 * whole * size, terms - 2 * whole
+            last = pairs_of_row(vector_at(at, count), vector_at(at + lanes * size, count - lanes))
+            write(target + whole * FLOAT_BYTES, last, columns - whole)
+
+    @jit
+    def convert_rows(source: Any, second: Any, target: Any, columns: Any) -> None:
+        """Converts pairs of elements of two rows; with `second` = 0 of one row and zeros."""
+        whole = columns // lanes * lanes if second != 0 else 0
+        for column in range(0, whole, lanes):
+            at = source + column * size
+            write(target + column * FLOAT_BYTES, pairs(read(at, lanes), read(at + second, lanes)), lanes)
+        for column in range(whole, columns, lanes):
+            at, left = source + column * size, columns - column
+            high = vector_at(at + second, left if second != 0 else 0)
+            write(target + column * FLOAT_BYTES, pairs(vector_at(at, left), high), left)
 
     @jit
     def convert(p: PairParameters, tile: Any, scratch: Any) -> Any:
@@ -235,16 +258,10 @@ def build_pairs(stored: Storage, isa: Isa) -> TaskBody:
                 source = p.source + entry // p.batch * p.source_outer + entry % p.batch * p.source_inner + row * p.source_row
                 next_entry = (entry + 1) * p.rows
             target = p.target + number * p.columns * FLOAT_BYTES
-            for column in range(0, p.columns, lanes):
-                left = p.columns - column
-                if p.second == 0:  # pairs of a row
-                    at, count = source + 2 * column * size, p.terms - 2 * column
-                    low, high = vector_at(at, count), vector_at(at + lanes * size, count - lanes)
-                    write(target + column * FLOAT_BYTES, pairs(even(low, high), odd(low, high)), left)
-                else:  # pairs of neighbouring rows
-                    at = source + column * size
-                    high = vector_at(at + p.second, left if 2 * row + 1 < p.terms else 0)
-                    write(target + column * FLOAT_BYTES, pairs(vector_at(at, left), high), left)
+            if p.second == 0:
+                convert_row(source, p.terms, target, p.columns)
+            else:
+                convert_rows(source, p.second if 2 * row + 1 < p.terms else 0, target, p.columns)
             row += 1
             source += p.source_row
         return scratch

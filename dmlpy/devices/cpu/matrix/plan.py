@@ -100,7 +100,9 @@ PAIRS = Kernel("dmlpy.devices.cpu.matrix.kernels:build_pairs", 5)
 _WORK_OF_A_THREAD = 1 << 21
 """Multiplications that are worth waking another thread for."""
 _FLOATS_OF_A_THREAD = 1 << 17
-"""Floats to pack, or to convert, that are worth waking another thread for."""
+"""Floats to pack that are worth waking another thread for."""
+_PAIRS_OF_A_THREAD = 1 << 17
+"""Pairs to convert that are worth it."""
 _COPIED_FLOATS = 1 << 16
 """Floats of A in scratch, at most: with a panel of B they stay in the second-level cache."""
 _LEAST_COPIED_GROUPS = 4
@@ -486,8 +488,8 @@ class PairProductPlan(ProductPlan):
 
     def _conversion(self, values: dict[str, Any], stored: Storage) -> Launch:
         rows = values["entries"] * values["rows"]
-        threads = max(1, min(available_threads(), rows * values["columns"] // _FLOATS_OF_A_THREAD, rows))
-        parameters = PairParameters.bound({**values, "tiles": 4 * threads if threads > 1 and rows >= 4 * threads else threads})
+        threads = Threads.of(available_threads(), rows * values["columns"], _PAIRS_OF_A_THREAD)
+        parameters = PairParameters.bound({**values, "tiles": min(rows, threads.tiles())})
         return TaskLaunch.of(PAIRS(stored, self._isa), parameters, threads)
 
     def bind(self, tensors: Pointers, temporary: int, persistent: int | None) -> Launch:
