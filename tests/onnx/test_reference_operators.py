@@ -138,6 +138,14 @@ def test_integers_have_powers_of_negative_integers() -> None:
     np.testing.assert_array_equal(run("Pow", [bases.astype(np.int32), np.array(-1)]), np.array([0, 0, 1, -1, -1, 0], np.int32))
 
 
+def test_numbers_of_a_mel_matrix_may_be_vectors() -> None:
+    numbers = [np.asarray(number) for number in (4, 16, 8000, np.float32(0), np.float32(4000))]
+    found = run("MelWeightMatrix", [array.reshape(1) for array in numbers])
+    assert found.dtype == np.float32
+    np.testing.assert_array_equal(found, run("MelWeightMatrix", [*numbers]))
+    assert found.shape == (9, 4)
+
+
 def test_without_axes_all_dimensions_of_one_element_are_squeezed() -> None:
     for axes in (np.empty(0, np.int64), None):
         assert run("Squeeze", [np.ones((1, 2, 1)), axes]).shape == (2,)

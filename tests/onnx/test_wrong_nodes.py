@@ -430,6 +430,46 @@ ROWS = {
             ("integers", np.zeros((5, 2, 8), np.int32), ("input 1 is int32 [5, 2, 8], expected a tensor of uint8",)),
         )
     },
+    "a repeat of -1": Row("Tile", (normal(0, 3), integers(2, -1)), ("[2, -1], expected repeats of 0 or more",), held=(1,)),
+    "an update of nothing": Row("ScatterND", (normal(0, 3), integers([0]), normal(1, 3)), ("[0, 3], expected elements for the indices",)),
+    "an element of nothing": Row(
+        "ScatterElements", (normal(0, 3), integers([0]), normal(1, 1)), ("[0, 3], expected elements for the indices",)
+    ),
+    "places beyond the other axes": Row(
+        "GatherElements", (normal(2, 0), np.zeros((2, 2), np.int64)), ("'indices' is [2, 2], expected sizes of at most", "all axes but 0")
+    ),
+    **{
+        f"{operator}'s input {index} of two elements": Row(operator, given, (f"input {index} ", "is [2], expected one element"), opset=22)
+        for operator, index, given in (
+            ("BlackmanWindow", 0, (integers(4, 5),)),
+            ("CumSum", 1, (normal(3, 3), integers(0, 1))),
+            ("DFT", 1, (normal(1, 8, 1), integers(4, 4))),
+            ("DFT", 2, (normal(1, 8, 1), integers(4), integers(1, 1))),
+            ("MelWeightMatrix", 2, (*map(np.asarray, (8, 16)), integers(8, 8), np.float32(0), np.float32(8))),
+            ("Pad", 2, (normal(2, 3), integers(1, 1, 1, 1), normal(2))),
+            ("Range", 1, (np.asarray(0), integers(3, 4), np.asarray(1))),
+            ("STFT", 1, (normal(1, 16, 1), integers(4, 4), normal(8))),
+            ("Trilu", 1, (normal(3, 3), integers(1, 2))),
+        )
+    },
+    "two counts of the largest": Row("TopK", (normal(2, 3), integers(1, 2)), ("[2], expected one element",), outputs=2),
+    **{
+        f"no scales of {operator} {opset}": Row(operator, (normal(1, 1, 2, 2), ones(0)), ("has 0 numbers, expected 4",), opset=opset)
+        for operator, opset in (("Resize", 10), ("Upsample", 9))
+    },
+    "a signal of three parts": Row("STFT", (normal(1, 16, 3), np.asarray(4), normal(8)), ("[1, 16, 3], expected 1 or 2 as last size",)),
+    "offsets of fewer windows": Row(
+        "DeformConv",
+        (normal(1, 1, 3, 3), normal(1, 1, 2, 2), normal(1, 8, 1, 2)),
+        ("input 2 'offset' is [1, 8, 1, 2], expected [1, 8, 2, 2]: 4 places for each of [2, 2] windows",),
+        opset=22,
+    ),
+    "factors of fewer windows": Row(
+        "DeformConv",
+        (normal(1, 1, 3, 3), normal(1, 1, 2, 2), normal(1, 8, 2, 2), None, normal(1, 4, 2, 1)),
+        ("input 4 'mask' is [1, 4, 2, 1], expected [1, 4, 2, 2]",),
+        opset=22,
+    ),
     "Einsum of other ranks": Row("Einsum", (normal(2, 3), normal(3, 2)), ("equation",), {"equation": "ijk,kj->i"}),
 }
 
@@ -468,6 +508,33 @@ def test_an_empty_permutation_is_not_the_default() -> None:
     node.attribute.append(make_attribute("perm", [], attr_type=AttributeProto.INTS))
     with pytest.raises(dml.CompileError, match=r"wrong.perm is \[\], expected each of 0 to 1 once"):
         onnx.load(model([node], {"x": [2, 3]}, ["y"])).compile("numpy")
+
+
+@pytest.mark.parametrize(
+    ("operator", "numbers", "text"),
+    [
+        ("Expand", [2, 3], "is [2, 3], expected sizes that broadcast with those of the input, [0, 3]"),
+        ("Tile", [2], "'repeats' has 1 number, expected 2, one for each axis"),
+        ("Tile", [2, -1], "is [2, -1], expected repeats of 0 or more"),
+        ("TopK", [4], "wrong.K is 4, expected 0 to 3: axis 1 of [0, 3]"),
+    ],
+)
+def test_what_a_run_gives_is_compared_with_data_of_no_elements(operator: str, numbers: list[int], text: str) -> None:
+    outputs = ["y", "places"] if operator == "TopK" else ["y"]
+    node = make_node(operator, ["x", "numbers"], outputs, name="wrong")
+    proto = model([node], {"x": ["n", 3], "numbers": ["m"]}, outputs, types={"numbers": TensorProto.INT64, "places": TensorProto.INT64})
+    with pytest.raises((dml.CompileError, dml.DeviceError)) as caught:
+        onnx.load(proto).compile("numpy")({"x": np.empty((0, 3), np.float32), "numbers": np.asarray(numbers, np.int64)})
+    assert text in str(caught.value)
+
+
+@pytest.mark.parametrize("operator", ["Equal", "StringConcat"])
+def test_texts_of_other_sizes_are_told_in_the_terms_of_onnx(operator: str) -> None:
+    node = make_node(operator, ["a", "b"], ["y"], name="wrong")
+    types = dict.fromkeys("ab", TensorProto.STRING) | {"y": TensorProto.BOOL if operator == "Equal" else TensorProto.STRING}
+    built = onnx.load(model([node], {"a": ["n"], "b": ["m"]}, ["y"], types=types)).compile("numpy")
+    with pytest.raises(dml.DeviceError, match=r"\[3\], expected sizes that broadcast with those of input 0 '.', 'a', \[2\]"):
+        built({"a": np.array(["u", "v"], object), "b": np.array(["w"] * 3, object)})
 
 
 def test_a_range_has_steps() -> None:

@@ -45,6 +45,10 @@ _OF_NOTHING = {
 """The results of reductions of no elements in ONNX Runtime 1.32.0, in every version and type."""
 
 
+_CHECKED_BY_ELEMENTS = frozenset({"Expand", "Tile", "TopK"})
+"""Operators whose second input is compared with the sizes of the first, and is needed to compile them."""
+
+
 def fold_empty_value(value: Value) -> Value:
     """The value; if a size is 0, as a known value without elements."""
     is_typed = value.kind == "tensor" and value.element is not None
@@ -60,6 +64,8 @@ def fold_empty_outputs(node: Node) -> dict[str, Array] | None:
     wanted = [value for value in node.outputs if value is not None]
     if not wanted or any(value.array is None for value in wanted) or _has_subgraphs(node):
         return None
+    if node.domain == "" and node.op_type in _CHECKED_BY_ELEMENTS and node.has(1) and node.value(1).array is None:
+        return None  # it may contradict ONNX, as a run shows
     return {value.name: value.array for value in wanted if value.array is not None}
 
 

@@ -20,6 +20,7 @@ from dmlpy.onnx.loading.schemas import schema_of
 from dmlpy.onnx.loading.values import Value
 from dmlpy.onnx.nodes import checks
 from dmlpy.onnx.nodes.node import Node, NotLowered
+from dmlpy.onnx.nodes.operands import misfits
 from dmlpy.system import forks
 from dmlpy.validation.checking import LATEST
 
@@ -117,8 +118,12 @@ class HostProgram:
         """The outputs by name.
 
         Raises:
-            DeviceError: the reference implementation fails with these inputs.
+            DeviceError: the reference implementation fails with these inputs, or they contradict ONNX and some have no elements.
         """
+        if any(isinstance(array, np.ndarray) and not array.size for array in inputs.values()) and (
+            problems := self._contradictions(inputs)
+        ):
+            raise DeviceError("the host", [problem.under(self.label) for problem in problems])  # NumPy compares little of what is empty
         try:
             with self._lock, warnings.catch_warnings(), np.errstate(all="ignore"):
                 warnings.simplefilter("ignore")
@@ -148,7 +153,7 @@ class HostProgram:
         opset, budget = self._opsets.get("", 1), Budget("the host", Limits(), ModelSize(1))
         made = Node(node.name, node, "", opset, given, (), LATEST, refuse_read, budget)
         try:
-            return checks.problems_of(made)
+            return checks.problems_of(made) or [*misfits(made)]
         except NotLowered as reason:
             return reason.problems
 

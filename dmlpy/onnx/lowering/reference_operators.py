@@ -14,6 +14,7 @@ import numpy as np
 from onnx import TensorProto, helper
 from onnx.reference.op_run import OpRun
 from onnx.reference.ops.op_cast import cast_to
+from onnx.reference.ops.op_mel_weight_matrix import MelWeightMatrix as OnnxMelWeightMatrix
 from onnx.reference.ops.op_reduce_l2 import ReduceL2_18
 from onnx.reference.ops.op_reduce_log_sum import ReduceLogSum_18
 from onnx.reference.ops.op_reduce_log_sum_exp import ReduceLogSumExp_18
@@ -138,6 +139,13 @@ class ReduceLogSumExp(_IntegerReduction, ReduceLogSumExp_18):  # type: ignore[mi
     """The logarithm of the sum of exponentials."""
 
     _function = staticmethod(_log_of_exponentials)
+
+
+class MelWeightMatrix(OnnxMelWeightMatrix):  # type: ignore[misc, unused-ignore]
+    """Each number may be a vector of one element, as models of PyTorch have them."""
+
+    def _run(self, *numbers: Array, output_datatype: int | None = None) -> Any:
+        return super()._run(*(array.reshape(-1)[0] for array in numbers), output_datatype=output_datatype)
 
 
 class Pow(OpRun):  # type: ignore[misc, unused-ignore]
@@ -349,5 +357,5 @@ def _overlap(first: Array, second: Array, threshold: np.float32) -> Array:
 
 REFERENCE_OPERATORS: tuple[type[OpRun], ...] = (
     *(Cast, Compress, Det, NonMaxSuppression, ReduceL2, ReduceLogSum, ReduceLogSumExp, ScatterElements, ScatterND, Slice),
-    *(Pow, Squeeze, StringNormalizer, Unique),
+    *(MelWeightMatrix, Pow, Squeeze, StringNormalizer, Unique),
 )

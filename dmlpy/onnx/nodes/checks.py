@@ -45,6 +45,8 @@ _GROUPS_BY_CHANNEL = 21
 """The opset from which on GroupNormalization has a scale for each channel."""
 _TRAINED_BY_MODE, _TRAINED_OUTPUTS = 14, 3
 """The opset from which on an attribute of BatchNormalization says whether it trains, and the outputs that it then has."""
+_REPEATS_EACH_AXIS = 6
+"""The opset from which on Tile has a repeat for each axis."""
 _SPLIT_BY_NUMBER = 18
 """The opset from which on Split has the number of its parts, or their sizes."""
 
@@ -331,13 +333,6 @@ def _check_split(node: Node) -> Iterator[Problem]:
         yield Problem("onnx.invalid", "split", listed(parts), expected)
 
 
-@_rule("Clip")
-def _check_clip(node: Node) -> Iterator[Problem]:
-    for index in (1, 2):
-        if node.has(index) and are_known(node, index) and prod(node.sizes(index)) != 1:
-            yield Problem("onnx.invalid", node.input_label(index), listed(node.sizes(index)), "one element")
-
-
 @_rule("DepthToSpace")
 def _check_depth_to_space(node: Node) -> Iterator[Problem]:
     block = int(node.attribute("blocksize", 1))
@@ -362,6 +357,14 @@ def _check_expand(node: Node) -> Iterator[Problem]:
     if broadcast_sizes(node.sizes(0), wanted) is None:
         expected = f"sizes that broadcast with those of the input, {listed(node.sizes(0))}"
         yield Problem("onnx.invalid", node.input_label(1), listed(wanted), expected)
+
+
+@_rule("Tile")
+def _check_repeats(node: Node) -> Iterator[Problem]:
+    """Repeats of 0 or more; before opset 6, the input was another number."""
+    repeats = node.value(1).array if node.has(1) and node.opset >= _REPEATS_EACH_AXIS else None
+    if repeats is not None and repeats.size and repeats.min() < 0:
+        yield Problem("onnx.invalid", node.input_label(1), listed(repeats.ravel().tolist()), "repeats of 0 or more")
 
 
 @_rule("Reshape")
@@ -396,9 +399,6 @@ def _check_square(node: Node) -> Iterator[Problem]:
 
 @_rule("NonMaxSuppression")
 def _check_boxes(node: Node) -> Iterator[Problem]:
-    for index in range(2, len(node.inputs)):
-        if are_known(node, index) and prod(node.sizes(index)) != 1:
-            yield Problem("onnx.invalid", node.input_label(index), listed(node.sizes(index)), "one element")
     overlap = node.value(3).array if node.has(3) else None
     if overlap is not None and overlap.size == 1 and not 0 <= overlap.item() <= 1:
         yield Problem("onnx.invalid", node.input_label(3), str(overlap.item()), "0 to 1")
@@ -430,6 +430,9 @@ def _check_frames(node: Node) -> Iterator[Problem]:
     """
     if wrong := [*dimension_problems(node, 0, 2, 3)]:
         yield from wrong
+        return
+    if are_known(node, 0) and node.rank(0) == 3 and node.sizes(0)[2] not in (1, 2):
+        yield Problem("onnx.invalid", node.input_label(0), listed(node.sizes(0)), "1 or 2 as last size: real numbers, or complex ones")
         return
     step, length = (node.value(index).array if node.has(index) else None for index in (1, 3))
     for index, array in ((1, step), (3, length)):
@@ -467,8 +470,6 @@ def _check_range(node: Node) -> Iterator[Problem]:
 
 @_rule("OneHot")
 def _check_one_hot(node: Node) -> Iterator[Problem]:
-    if are_known(node, 1) and prod(node.sizes(1)) != 1:
-        yield Problem("onnx.invalid", node.input_label(1), listed(node.sizes(1)), "one element")
     yield from other_size_problems(node, 2, (2,), "the values of what is off and of what is on")
 
 

@@ -30,8 +30,8 @@ def element_problems(node: Node) -> Iterator[Problem]:
         yield Problem("onnx.invalid", node.input_label(1), str(wrong), f"{-size} to {size - 1}: axis {axis} of {listed(node.sizes(0))}")
     if node.op_type.startswith("Scatter") and are_known(node, 1):
         yield from other_size_problems(node, 2, node.sizes(1), "an update for each index")
-        if node.rank(1) == node.rank(0):
-            yield from _place_problems(node, axis)
+    if "Elements" in node.op_type or node.op_type == "Scatter":
+        yield from _place_problems(node, axis)
 
 
 def _compared_size(node: Node, size: int) -> int:
@@ -41,6 +41,8 @@ def _compared_size(node: Node, size: int) -> int:
 
 def _place_problems(node: Node, axis: int) -> Iterator[Problem]:
     """Indices for no more places than the data has along the other axes."""
+    if not are_known(node, 1) or node.rank(1) != node.rank(0):
+        return
     pairs = enumerate(zip(node.sizes(1), node.sizes(0), strict=True))
     if 0 not in node.sizes(1) and any(length > size and place != axis for place, (length, size) in pairs):
         expected = f"sizes of at most those of the data, {listed(node.sizes(0))}, along all axes but {axis}"

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 _BROADCAST = frozenset(
     {
         *("Add", "And", "BitShift", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "Div", "Equal", "Greater", "GreaterOrEqual", "Less"),
-        *("LessOrEqual", "Max", "Mean", "Min", "Mod", "Mul", "Or", "Pow", "Sub", "Sum", "Where", "Xor"),
+        *("LessOrEqual", "Max", "Mean", "Min", "Mod", "Mul", "Or", "Pow", "StringConcat", "Sub", "Sum"),
+        *("Where", "Xor"),
     }
 )
 _SINCE = 7
@@ -33,16 +34,17 @@ _ALIGNED = "sizes are aligned at the last dimension, and only dimensions of size
 
 def in_operands(node: Node, problems: Sequence[Problem]) -> Sequence[Problem]:
     """The problems of a node that was not lowered; those of its operands if they are about sizes that do not fit."""
-    return (any(problem.code in _MISFITS for problem in problems) and [*_misfits(node)]) or problems
+    return (any(problem.code in _MISFITS for problem in problems) and [*misfits(node)]) or problems
 
 
 def empty_problems(node: Node) -> Iterator[Problem]:
     """The problems of operands some of which have no elements: no operator of DirectML compares their sizes."""
     if any(value is not None and value.is_empty for value in node.inputs):
-        yield from _misfits(node)
+        yield from misfits(node)
 
 
-def _misfits(node: Node) -> Iterator[Problem]:
+def misfits(node: Node) -> Iterator[Problem]:
+    """The problems of operands whose sizes are known and do not fit each other."""
     rule = _broadcast if node.op_type in _BROADCAST else _RULES.get(node.op_type)
     known = all(value is None or value.is_static for value in node.inputs)
     if rule is not None and known and not node.domain and node.opset >= _SINCE:
@@ -149,6 +151,9 @@ def _convolution(node: Node) -> Iterator[Problem]:
 
 def _scattered(node: Node) -> Iterator[Problem]:
     """An update for each tuple of indices: the dimensions of the data that the tuple leaves."""
+    if wrong := [*_looked_up(node)]:
+        yield from wrong
+        return
     data, indices = node.sizes(0), node.sizes(1)
     wanted = (*indices[:-1], *data[indices[-1] :]) if indices else data
     if node.sizes(2) != wanted:
@@ -167,7 +172,7 @@ def _extreme(node: Node) -> Iterator[Problem]:
 def _looked_up(node: Node) -> Iterator[Problem]:
     """Indices along an axis, or tuples of indices, of no elements."""
     sizes, indices = node.sizes(0), node.sizes(1)
-    if node.op_type == "GatherND":
+    if node.op_type.endswith("ND"):
         first = int(node.attribute("batch_dims", 0))
         axes = range(first, min(first + (indices[-1] if indices else 0), len(sizes)))
     else:
@@ -179,7 +184,7 @@ def _looked_up(node: Node) -> Iterator[Problem]:
 
 _RULES: dict[str, Callable[[Node], Iterator[Problem]]] = {
     **dict.fromkeys(("ArgMax", "ArgMin"), _extreme),
-    **dict.fromkeys(("Gather", "GatherElements", "GatherND"), _looked_up),
+    **dict.fromkeys(("Gather", "GatherElements", "GatherND", "Scatter", "ScatterElements"), _looked_up),
     "Conv": _convolution,
     "DeformConv": _convolution,
     "ConvTranspose": _convolution,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import TYPE_CHECKING
 
 from dmlpy.messages.naming import listed, plural
@@ -27,6 +28,17 @@ _EXACT = {
     "Slice": tuple((index, 1) for index in range(1, 5)),
 }
 """Inputs of operators that have that many dimensions, by index."""
+_SINGLE: dict[str, tuple[int, ...]] = {
+    **dict.fromkeys(("BlackmanWindow", "HammingWindow", "HannWindow"), (0,)),
+    **dict.fromkeys(("CumProd", "CumSum", "OneHot", "TopK", "Trilu"), (1,)),
+    "Pad": (2,),
+    **dict.fromkeys(("Clip", "DFT"), (1, 2)),
+    "MelWeightMatrix": (0, 1, 2, 3, 4),
+    "NonMaxSuppression": (2, 3, 4),
+    "Range": (0, 1, 2),
+    "STFT": (1, 3),
+}
+"""Inputs that are one number, of any rank that `_EXACT` does not exclude."""
 _LEAST: dict[str, tuple[int, ...]] = {
     **dict.fromkeys(("GlobalAveragePool", "GlobalLpPool", "GlobalMaxPool", "InstanceNormalization"), (3,)),
     **dict.fromkeys(("Conv", "ConvInteger", "ConvTranspose", "DeformConv", "GridSample", "QLinearConv"), (3,)),
@@ -49,6 +61,9 @@ def rank_problems(node: Node) -> Iterator[Problem]:
     """Inputs of another number of dimensions."""
     for index, rank in _EXACT.get(node.op_type, ()):
         yield from dimension_problems(node, index, rank, rank)
+    for index in _SINGLE.get(node.op_type, ()):
+        if are_known(node, index) and prod(node.sizes(index)) != 1:
+            yield Problem("onnx.invalid", node.input_label(index), listed(node.sizes(index)), "one element")
     for index, least in enumerate(_LEAST.get(node.op_type, ())):
         yield from dimension_problems(node, index, least, None)
     if (alike := _ALIKE.get(node.op_type)) is not None and node.has(0) and (sizes := node.value(0).sizes) is not None:

@@ -71,7 +71,7 @@ def resize_problems(node: Node) -> Iterator[Problem]:
     first = 1 if by_region and node.opset >= 11 else place
     for index in range(first, len(node.inputs)):
         wanted, each = (2 * count, "a start and an end") if index < place else (count, "one")
-        if are_known(node, index) and prod(node.sizes(index)) not in (0, wanted):
+        if are_known(node, index) and prod(node.sizes(index)) not in ((0, wanted) if place > 1 else (wanted,)):
             yield Problem(
                 "onnx.invalid", node.input_label(index), plural(prod(node.sizes(index)), "number"), f"{wanted}, {each} for each axis"
             )

@@ -42,12 +42,21 @@ def convolution_problems(node: Node) -> Iterator[Problem]:
             expected = f"{listed(window)}, the last of the weights' sizes {listed(node.sizes(weights))}"
             yield Problem("onnx.invalid", "kernel_shape", listed(stated), expected)
             return
-        yield from _window_problems(node, window)
+        yield from [*_window_problems(node, window)] or (_offset_problems(node, window) if node.op_type == "DeformConv" else ())
     if node.op_type in ("Conv", "DeformConv") and are_known(node, 1):
         bias = 2 if node.op_type == "Conv" else 3
         yield from other_size_problems(
             node, bias, node.sizes(1)[:1], f"one for each of the first of the weights' sizes {listed(node.sizes(1))}"
         )
+
+
+def _offset_problems(node: Node, window: tuple[int, ...]) -> Iterator[Problem]:
+    """Offsets of a DeformConv and their factors: for each element of each group's window at each position."""
+    positions = [axis.positions for axis in compute_windows(node, node.sizes(0)[2:], window).axes]
+    samples = node.attribute("offset_group", 1) * prod(window)
+    for index, count in ((2, samples * len(window)), (4, samples)):
+        meaning = f"{samples} {'places' if index == 2 else 'factors'} for each of {listed(positions)} windows"
+        yield from other_size_problems(node, index, (node.sizes(0)[0], count, *positions), meaning)
 
 
 def _pad_problems(node: Node) -> Iterator[Problem]:
