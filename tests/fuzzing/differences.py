@@ -323,9 +323,9 @@ def _laid_out(tensors: dict[str, dml.TensorDesc], given: dict[str, Any]) -> dict
     """Copies of arrays, with the described strides."""
     made: dict[str, Any] = {}
     for name, tensor in tensors.items():
-        held = tensor.memory
-        memory = np.zeros(held.span, held.data_type.numpy)
-        array = np.lib.stride_tricks.as_strided(memory, held.sizes, held.numpy_strides())
+        stored = tensor.memory
+        memory = np.zeros(stored.span, stored.data_type.numpy)
+        array = np.lib.stride_tricks.as_strided(memory, stored.sizes, stored.numpy_strides())
         array[...] = given[name]
         field, index = name.partition("[")[::2]
         if index:

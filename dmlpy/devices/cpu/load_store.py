@@ -290,10 +290,10 @@ def bytes_of_floats(builder: Any, value: Any, *, signed: bool) -> Any:
     """A vector of floats as bytes: their fractions are dropped, what is beyond the bytes becomes the nearest of them, and NaN 0."""
     lanes, kind = value.type.count, value.type
     least, most = (ir.Constant(kind, [number] * lanes) for number in ((-128.0, 127.0) if signed else (0.0, 255.0)))
-    held = builder.select(builder.fcmp_unordered("uno", value, value), ir.Constant(kind, [0.0] * lanes), value) if signed else value
-    held = builder.select(builder.fcmp_ordered(">", held, least), held, least)
-    held = builder.select(builder.fcmp_ordered("<", held, most), held, most)
-    return builder.trunc(builder.fptosi(held, ir.VectorType(INDEX, lanes)), ir.VectorType(_BYTE, lanes))
+    clamped = builder.select(builder.fcmp_unordered("uno", value, value), ir.Constant(kind, [0.0] * lanes), value) if signed else value
+    clamped = builder.select(builder.fcmp_ordered(">", clamped, least), clamped, least)
+    clamped = builder.select(builder.fcmp_ordered("<", clamped, most), clamped, most)
+    return builder.trunc(builder.fptosi(clamped, ir.VectorType(INDEX, lanes)), ir.VectorType(_BYTE, lanes))
 
 
 def _value_of(stored: Storage, builder: Any, bits: Any, lanes: int) -> Any:

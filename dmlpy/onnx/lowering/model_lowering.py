@@ -23,8 +23,10 @@ from dmlpy.onnx.loading.values import Value
 from dmlpy.onnx.lowering import constant_folding, control_flow, functions, host_evaluation, sequences, sized_constants, subgraphs
 from dmlpy.onnx.lowering.body_types import body_type_problems
 from dmlpy.onnx.lowering.declared_values import declared_size_problems, declared_type_problems
+from dmlpy.onnx.lowering.initializers import read_initializers
 from dmlpy.onnx.lowering.node_evaluation import Float64Program, evaluate_program, has_float64_results, is_float64
 from dmlpy.onnx.lowering.node_lowering import lower_node
+from dmlpy.onnx.lowering.node_problems import disappear_once_known, last_once_known, makes_invalid
 from dmlpy.onnx.lowering.node_records import NodeRecord
 from dmlpy.onnx.lowering.passed_values import uncopied_values
 from dmlpy.onnx.lowering.programs import build_program
@@ -50,36 +52,8 @@ if TYPE_CHECKING:
     from dmlpy.onnx.lowering.scopes import Scope, Values
     from dmlpy.x.expressions import Expression
 
-_INEXPRESSIBLE = frozenset(
-    {
-        "attribute.level",
-        "dims.support",
-        "flag.owned",
-        "level.operator",
-        "onnx.attribute",
-        "onnx.empty",
-        "onnx.input",
-        "onnx.kernel",
-        "onnx.limit",
-        "onnx.output",
-        "onnx.sizes",
-        "onnx.type",
-        "onnx.unforeseen",
-        "type.support",
-    }
-)
-"""The problems of nodes that are valid in ONNX, but have no DirectML equivalent. Any other problem means that a node is invalid."""
 _COMPUTED = 2
 """The cost, in nodes, of computing one node ahead of time with DirectML's operators."""
-_WEIGHTS = {"Conv": 1, "Gemm": 1, "MatMul": 1}
-"""The input of a product that is its weights."""
-_WAITING = frozenset({"onnx.dynamic", "onnx.constant_input", "onnx.sequence", "onnx.unroll"})
-"""The problems of a node that disappear when all its inputs are available."""
-
-_LASTING = frozenset(
-    {"attribute.level", "dims.support", "level.operator", "onnx.attribute", "onnx.kernel", "onnx.output", "onnx.type", "type.support"}
-)
-"""The problems of a node of known sizes that last when its inputs are available."""
 
 
 @dataclass
@@ -195,14 +169,8 @@ class Lowering:
 
     def load_initializers(self, graph: GraphProto, scope: Scope, prefix: str) -> None:
         """Loads the initializers of a graph, as `lower_graph` does."""
-        named = [(tensor.name, tensor) for tensor in graph.initializer]
-        sparse = [(tensor.values.name, tensor) for tensor in graph.sparse_initializer]
-        read = None if all(tensor.data_location == TensorProto.DEFAULT for tensor in graph.initializer) else _names_read(graph)
-        weights = _weights_of_products(graph) if graph is self.model.proto.graph else frozenset()
-        for name, tensor in (*named, *sparse):
-            if (name not in scope or prefix) and (read is None or name in read):
-                array = self.model.weight(tensor) if name in weights else self.model.array(tensor)
-                scope[name] = Value.known(self.unique_name(prefix + name), array)
+        for name, array in read_initializers(graph, self.model, () if prefix else scope):
+            scope[name] = Value.known(self.unique_name(prefix + name), array)
 
     def lower_nodes(self, nodes: Iterable[NodeProto], scope: Scope, prefix: str, opsets: Mapping[str, int]) -> None:
         """Lowers nodes in execution order, as `lower_graph` does."""
@@ -289,16 +257,12 @@ class Lowering:
                 return self.fall_back(node, problems, scope, opsets, deferred=deferred)
         return self.fall_back(node, problems, scope, opsets, deferred=self._is_deferrable(node, problems))
 
-    def _is_invalid(self, problems: Sequence[Problem]) -> bool:
-        """Whether these problems make a node invalid in ONNX."""
-        return any(problem.code not in _WAITING | _INEXPRESSIBLE for problem in problems)
-
     def _is_deferrable(self, node: Node, problems: Sequence[Problem]) -> bool:
         """Whether a node is compiled once all its inputs are available."""
         if control_flow.is_control_flow(node):
             return True
         known = find_rule(node.op_type, node.opset, node.domain) is not None
-        return known and all(problem.code in _WAITING for problem in problems)
+        return known and disappear_once_known(problems)
 
     def _check_node(self, node: Node) -> Sequence[Problem]:
         """Checks that a node is valid in ONNX, regardless of DirectML's operators."""
@@ -431,14 +395,14 @@ class Lowering:
         stage = self.stages.setdefault(index, HostStage(index))
         assert isinstance(stage, HostStage)
         values: Values = [None if value is None else replace(value, array=None, stage=index) for value in node.outputs]
-        where: Placement = "deferred" if deferred else "invalid" if self._is_invalid(problems) else "host"
+        where: Placement = "deferred" if deferred else "invalid" if makes_invalid(problems) else "host"
         if where == "host" and (unsupported := find_host_problems(node)):
             where, problems = "nowhere", unsupported
         elif where == "host" and not self._has_host(node):
             where = "nowhere"
             remedy = remedy_of(node.op_type, node.domain)
             problems = [replace(problem, remedy=remedy) if problem.code == "onnx.kernel" else problem for problem in problems]
-        stays |= where == "host" and all(value.is_static for value in given) and all(problem.code in _LASTING for problem in problems)
+        stays |= where == "host" and all(value.is_static for value in given) and last_once_known(problems)
         stage.add(proto, opsets, given, [value for value in values if value is not None], stays=stays)
         self._record(node, where, values, problems=problems, stage=index)
         return values
@@ -573,24 +537,6 @@ class _Mark(NamedTuple):
 
     records: int
     changed: int
-
-
-def _names_read(graph: GraphProto) -> frozenset[str]:
-    """The names that the nodes of a graph and its outputs read."""
-    captured = (name for proto in graph.node for name in subgraphs.captured_names(proto))
-    return frozenset((*(name for proto in graph.node for name in proto.input), *captured, *(item.name for item in graph.output)))
-
-
-def _weights_of_products(graph: GraphProto) -> frozenset[str]:
-    """The names of initializers that products take as their weights and nothing else reads: devices pack them."""
-    weights, others = set[str](), {item.name for item in (*graph.input, *graph.output)}
-    others |= {tensor.values.name for tensor in graph.sparse_initializer}
-    for proto in graph.node:
-        place = None if domain_of(proto.domain) else _WEIGHTS.get(proto.op_type)
-        for index, name in enumerate(proto.input):
-            (weights if index == place else others).add(name)
-        others.update(subgraphs.captured_names(proto))
-    return frozenset(weights - others)
 
 
 def _refuse_read(value: Value) -> Expression:

@@ -9,14 +9,11 @@ from __future__ import annotations
 from math import prod
 from typing import TYPE_CHECKING, TypeAlias
 
-from onnx import TensorProto
-
-from dmlpy.description.coercion import brief
 from dmlpy.graphs.views import broadcast_sizes
 from dmlpy.messages.naming import listed, plural
 from dmlpy.messages.problems import Problem
-from dmlpy.onnx.loading.elements import ELEMENTS, element_name, sizes_problem, type_string
-from dmlpy.onnx.loading.schemas import MICROSOFT, inputs_of
+from dmlpy.onnx.loading.elements import element_name, sizes_problem
+from dmlpy.onnx.loading.schemas import MICROSOFT
 from dmlpy.onnx.nodes import inference_guard, microsoft_sizes
 from dmlpy.onnx.nodes.attention_checks import attention_problems
 from dmlpy.onnx.nodes.attribute_values import value_problems
@@ -26,20 +23,17 @@ from dmlpy.onnx.nodes.microsoft_requirements import PASTS, part_problems, past_p
 from dmlpy.onnx.nodes.operands import empty_problems
 from dmlpy.onnx.nodes.ranks import are_known, dimension_problems, other_size_problems, rank_problems
 from dmlpy.onnx.nodes.resizing import resize_problems
+from dmlpy.onnx.nodes.type_checks import type_number_problems, type_problems
 from dmlpy.onnx.nodes.window_checks import column_problems, convolution_problems, padding_problems, pooling_problems, transposed_problems
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from dmlpy.onnx.loading.schemas import FormalInput
-    from dmlpy.onnx.loading.values import Value
     from dmlpy.onnx.nodes.node import Node
 
 Rule: TypeAlias = "Callable[[Node], Iterator[Problem]]"
 
 _RULES: dict[str, Rule] = {}
-_SPELLED = {"float32": "float", "float64": "double"}
-"""Element types as schemas spell them, where dmlpy has NumPy's names."""
 _GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
 _GROUPS_BY_CHANNEL = 21
 """The opset from which on GroupNormalization has a scale for each channel."""
@@ -59,7 +53,7 @@ def problems_of(node: Node) -> list[Problem]:
         return problems or microsoft_sizes.size_problems(node)
     if node.domain not in inference_guard.DOMAINS or node.schema is None:
         return []
-    problems = [*_types(node), *_type_numbers(node)] or ([] if node.domain else [*rank_problems(node), *value_problems(node)])
+    problems = [*type_problems(node), *type_number_problems(node)] or ([] if node.domain else [*rank_problems(node), *value_problems(node)])
     problems = problems or inference_guard.attribute_problems(node)
     rule = None if node.domain else _RULES.get(node.op_type)
     if rule is not None and not problems:
@@ -82,58 +76,6 @@ def _rule(*op_types: str) -> Callable[[Rule], Rule]:
         return function
 
     return register
-
-
-def _types(node: Node) -> Iterator[Problem]:
-    """Inputs of types that the operator does not support, and inputs of different types that must be equal."""
-    schema = node.schema
-    assert schema is not None
-    variables: dict[str, tuple[int, str]] = {}
-    formals = inputs_of(schema)
-    for index, value in enumerate(node.inputs):
-        formal = formals[min(index, len(formals) - 1)] if formals else None
-        if value is None or formal is None:
-            continue
-        if (problem := _wrong_kind(node, index, value, formal)) is not None:
-            yield problem
-            continue
-        if value.kind != "tensor" or value.element is None:
-            continue
-        name = element_name(value.element)
-        spelled = type_string(value.element)
-        if not any(allowed.startswith("tensor(") for allowed in formal.types):
-            continue
-        if spelled not in formal.types:
-            allowed = sorted(_spell_back(item) for item in formal.types if item.startswith("tensor("))
-            yield Problem("onnx.invalid", node.input_label(index), value.summary(), f"a tensor of {listed(allowed)}")
-        elif formal.is_homogeneous:
-            first, other = variables.setdefault(formal.type_str, (value.element, node.input_label(index)))
-            if first != value.element:
-                yield Problem("onnx.invalid", node.input_label(index), name, f"{element_name(first)}, as {other} is")
-
-
-def _wrong_kind(node: Node, index: int, value: Value, formal: FormalInput) -> Problem | None:
-    """A tensor where the operator expects a sequence, or the reverse; a known optional counts as its content."""
-    prefix = {"sequence": "seq(", "tensor": "tensor("}.get(value.kind)
-    is_known = value.kind != "tensor" or value.element is not None
-    if prefix is None or not is_known or any(allowed.startswith((prefix, "optional(")) for allowed in formal.types):
-        return None
-    expected = "a sequence" if value.kind == "tensor" else "a tensor"
-    return Problem("onnx.invalid", node.input_label(index), value.summary(), expected)
-
-
-def _spell_back(text: str) -> str:
-    """dmlpy's name of a type of a schema: `float32` for `tensor(float)`."""
-    name = text.removeprefix("tensor(").removesuffix(")")
-    return next((spelling for spelling, theirs in _SPELLED.items() if theirs == name), name)
-
-
-def _type_numbers(node: Node) -> Iterator[Problem]:
-    """Attributes that name no type of ONNX's."""
-    for name in ("to", "dtype", "output_dtype"):
-        given = node.attributes.get(name, TensorProto.FLOAT)
-        if given not in ELEMENTS or (name == "to" and not given):
-            yield Problem("onnx.invalid", name, brief(given), "the number of one of ONNX's types, such as 1 for FLOAT")
 
 
 def _has(node: Node, index: int, sizes: tuple[int, ...]) -> bool:

@@ -92,7 +92,7 @@ def build_small_casts() -> TaskBody:
 def _cast_between(names: Sequence[str]) -> Any:
     """The intrinsic `convert(target, source, type of the source, type of the target)` of one element; types are numbers of these names."""
     dtypes = [np.dtype(name) for name in names]
-    held = [_DOUBLES if each.kind == "f" else _UNSIGNED if each == _UNSIGNED else _INTEGERS for each in dtypes]
+    wide_dtypes = [_DOUBLES if each.kind == "f" else _UNSIGNED if each == _UNSIGNED else _INTEGERS for each in dtypes]
 
     @intrinsic
     def convert(to: Any, of: Any, of_type: Any, to_type: Any) -> Any:
@@ -102,7 +102,7 @@ def _cast_between(names: Sequence[str]) -> Any:
             rooms = {each: allocated(builder, _type_of(each, 1)) for each in (_INTEGERS, _UNSIGNED, _DOUBLES)}
             targets = {each: builder.append_basic_block(each.name) for each in rooms}
             sources = builder.switch(of_type, end)
-            for number, (dtype, wide) in enumerate(zip(dtypes, held, strict=True)):
+            for number, (dtype, wide) in enumerate(zip(dtypes, wide_dtypes, strict=True)):
                 sources.add_case(ADDRESS(number), block := builder.append_basic_block(dtype.name))
                 builder.position_at_end(block)
                 loaded = _loaded(builder, address, dtype, 1)
@@ -182,11 +182,11 @@ def _truncated(builder: Any, value: Any, target: np.dtype[Any], kind: Any) -> An
 
     beyond = float(limits.max) + 1.0  # a power of two, as the largest integer need not be a float
     most = np.nextafter(floating.type(beyond), floating.type(0))
-    held = builder.select(builder.fcmp_ordered("<", value, number(limits.min)), number(limits.min), value)
-    held = builder.select(builder.fcmp_ordered(">", held, number(most)), number(most), held)
-    held = builder.select(builder.fcmp_unordered("uno", value, value), number(0.0), held)
+    clamped = builder.select(builder.fcmp_ordered("<", value, number(limits.min)), number(limits.min), value)
+    clamped = builder.select(builder.fcmp_ordered(">", clamped, number(most)), number(most), clamped)
+    clamped = builder.select(builder.fcmp_unordered("uno", value, value), number(0.0), clamped)
     short = target.itemsize < 4
     wide = ir.VectorType(ir.IntType(32), kind.count) if short else kind
-    whole = (builder.fptoui if target.kind == "u" and not short else builder.fptosi)(held, wide)
+    whole = (builder.fptoui if target.kind == "u" and not short else builder.fptosi)(clamped, wide)
     whole = builder.trunc(whole, kind) if short else whole
     return builder.select(builder.fcmp_ordered(">=", value, number(beyond)), ir.Constant(kind, [int(limits.max)] * kind.count), whole)

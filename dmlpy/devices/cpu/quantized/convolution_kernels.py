@@ -382,16 +382,16 @@ def build_depthwise(output: Output, stride: int, looks_up: bool, isa: ByteIsa) -
     @jit
     def convolve(p: DepthwiseByteParameters, unit: Any, last: Any, state: Any) -> Any:
         """Computes some units; returns the number of the rows of an image that were copied last."""
-        scratch, padding, held = state
+        scratch, padding, copied = state
         first_rows, fills = scratch + 3 * DEPTHWISE_VECTORS * size, p.row_splits > 1  # whole images have padding at the same places
         split, rest = unit % p.row_splits, unit // p.row_splits
         filter_number, plane = rest % p.filters, rest // p.filters
         group, image = plane % p.groups, plane // p.groups
         while unit < last:
             number = (image * p.groups + group) * p.row_splits + split
-            if held != number:
+            if copied != number:
                 _gather_rows(p, image, group, split, padding, fills, first_rows + number % 2 * p.tile_size)
-            held = number
+            copied = number
             of_split, of_filter, of_group, of_image = split, filter_number, group, image
             unit, split = unit + 1, split + 1
             if split == p.row_splits:
@@ -403,15 +403,15 @@ def build_depthwise(output: Output, stride: int, looks_up: bool, isa: ByteIsa) -
             # What follows is copied ahead: vectors are loaded late enough after their bytes were stored.
             if unit < last and (image * p.groups + group) * p.row_splits + split == number + 1:
                 _gather_rows(p, image, group, split, padding, fills, first_rows + (number + 1) % 2 * p.tile_size)
-                held = number + 1
+                copied = number + 1
             channel = of_group * p.filters + of_filter
             output = p.output + of_image * p.output_image + channel * p.output_channel
             multiply_plane(p, first_rows + number % 2 * p.tile_size, scratch, of_split * p.rows, channel, output)
-        return held
+        return copied
 
     @jit
     def run(p: DepthwiseByteParameters, tile: Any, state: Any) -> Any:
-        held = convolve(p, p.units * tile // p.tiles, p.units * (tile + 1) // p.tiles, state)
-        return state[0], state[1], held
+        copied = convolve(p, p.units * tile // p.tiles, p.units * (tile + 1) // p.tiles, state)
+        return state[0], state[1], copied
 
     return share_tiles(DepthwiseByteParameters, run, begin)

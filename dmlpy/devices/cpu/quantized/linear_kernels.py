@@ -466,9 +466,9 @@ def _range_of(lanes: int) -> Any:
     return extend
 
 
-def _extended(builder: Any, low: Any, high: Any, nan: Any, held: list[Any]) -> list[Any]:
-    """The least, the largest and the marked lanes of what is held and of more vectors. NaN is neither less nor more."""
-    least, most, marked = held
+def _extended(builder: Any, low: Any, high: Any, nan: Any, extremes: list[Any]) -> list[Any]:
+    """The least, the largest and the marked lanes of these extremes and of more vectors. NaN is neither less nor more."""
+    least, most, marked = extremes
     return [
         builder.select(builder.fcmp_ordered("<", low, least), low, least),
         builder.select(builder.fcmp_ordered(">", high, most), high, most),

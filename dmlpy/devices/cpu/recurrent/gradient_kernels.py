@@ -39,7 +39,7 @@ from dmlpy.devices.cpu.recurrent.cell_kernels import (
 from dmlpy.devices.cpu.recurrent.kernels import Stage, count_tiles, tile_bounds
 from dmlpy.devices.cpu.recurrent.parameters import REPEATS, GradientParameters
 from dmlpy.devices.cpu.simd import integer_at, prefetch_to_read, prefetch_to_write, simd_of, struct_view
-from dmlpy.devices.cpu.thread_pool_kernels import NOTHING, acquire, commit, publish
+from dmlpy.devices.cpu.thread_pool_kernels import NOTHING, acquire, commit, own_scratch, publish
 
 if TYPE_CHECKING:
     from dmlpy.description.gate_order import Cell
@@ -485,7 +485,7 @@ def _first_stage(unit: Any, clear: Any, isa: Isa) -> Stage:
             time_before, before, factors = _rows_of(p, step - 1)
         time, active, gates = _rows_of(p, min(step, p.steps - 1))
         next_time, _, next_gates = _rows_of(p, min(step + 1, p.steps - 1))
-        scratch = p.own + thread * p.own_size
+        scratch = own_scratch(p, thread)
         panels, width = (p.entry_blocks + p.panel - 1) // p.panel, p.panel * size
         tiles = count_tiles(p, panels)
         tile = acquire(p, sync, thread, threads, stage, tiles, NOTHING)
@@ -567,7 +567,7 @@ def _second_stage(unit: Any, clear: Any, isa: Isa) -> Any:
         p: GradientParameters, thread: Any, threads: Any, sync: Any, stage: Any, step: Any, matrix: Any, terms: Any, offset: Any
     ) -> None:
         time, active, gates = _rows_of(p, step)
-        scratch, of_row = p.own + thread * p.own_size, p.hidden * FLOAT_BYTES
+        scratch, of_row = own_scratch(p, thread), p.hidden * FLOAT_BYTES
         operand = p.operand + (gates - p.gates) // p.gates_row * of_row
         panels, width = (p.blocks + p.panel - 1) // p.panel, p.panel * size
         tiles = count_tiles(p, panels)

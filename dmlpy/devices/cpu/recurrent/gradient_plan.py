@@ -238,7 +238,7 @@ class GradientPlan(PlanWithoutConstants):
             "zeros": (width,),
             "carry": (self._entry_blocks, batch, lanes),
             "gates": (rows, self._columns.gates * hidden + entries * cell.projection + GATES_PADDING),
-            "own": (self._threads, sums, width),
+            "scratch": (self._threads, sums, width),
         }
         if cell.has_memory:
             shapes["memory_carry"] = (blocks, batch, lanes)
@@ -404,13 +404,13 @@ class GradientPlan(PlanWithoutConstants):
             "block_groups": self._groups[0],
             "sample_groups": self._groups[1],
             "steal_timeout": recurrence_steal_timeout(sizes, self._groups, 0, self._isa),
-            "own_size": scratch["own"].strides[0],
+            "scratch_size": scratch["scratch"].strides[0],
         }
         values |= self._addresses(direction)
         if reserve.memory is not None:
             values["memory_before"] = reserve.memory[direction, before:].ctypes.data
             values["memory_after"] = reserve.memory[direction, after:].ctypes.data
-        for name in ("recurrence", "candidate", "projection", "zeros", "carry", "memory_carry", "gates", "own", "operand", "peephole"):
+        for name in ("recurrence", "candidate", "projection", "zeros", "carry", "memory_carry", "gates", "scratch", "operand", "peephole"):
             if name in scratch:
                 values[name] = scratch[name].ctypes.data
         if "state_dropout" in scratch:

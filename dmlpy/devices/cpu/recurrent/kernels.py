@@ -32,7 +32,7 @@ from dmlpy.devices.cpu.recurrent.cell_kernels import (
 from dmlpy.devices.cpu.recurrent.parameters import STATES, GradientParameters, LayerParameters
 from dmlpy.devices.cpu.runtime_kernels import indirect_call
 from dmlpy.devices.cpu.simd import integer_at, simd_of, struct_view
-from dmlpy.devices.cpu.thread_pool_kernels import NOTHING, acquire, commit, publish
+from dmlpy.devices.cpu.thread_pool_kernels import NOTHING, acquire, commit, own_scratch, publish
 
 if TYPE_CHECKING:
     from dmlpy.description.gate_order import Cell
@@ -120,7 +120,7 @@ def build_input_products(gates: int, stored: Storage, isa: Isa) -> Stage:
                 factors, factors_row, gathered = p.gathered + thread * p.gathered_size, p.gathered_row, True
                 gather(p, before, rows, factors)
             matrix, bias, parts = p.weights + block * p.inputs * part, p.bias + block * part, p.parts + block * p.chunk * p.batch * part
-            sums = parts if threads == 1 else p.own + thread * p.own_size
+            sums = parts if threads == 1 else own_scratch(p, thread)
             call_gate_products(p.input_product, (rows, matrix, p.inputs, factors, factors_row, p.input_gate, bias, 0, sums))
             if commit(sync, threads, stage, block):
                 if threads > 1:
@@ -241,7 +241,7 @@ def _over_samples(gates: int, part: int, unit: Any, pass_by: Any, isa: Isa) -> A
         product, blocks, matrix, start, start_block, start_row = given
         terms, factors_at, factors_row, factors_gate = factors
         active = integer_at(p.bases + 8 * time + 8) - integer_at(p.bases + 8 * time)
-        scratch, block_size, parts_block = p.own + thread * p.own_size, terms * row_size, p.chunk * p.batch * part
+        scratch, block_size, parts_block = own_scratch(p, thread), terms * row_size, p.chunk * p.batch * part
         tiles = count_tiles(p, blocks)
         tile = acquire(p, sync, thread, threads, stage, tiles, NOTHING)
         while tile >= 0:

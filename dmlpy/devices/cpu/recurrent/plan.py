@@ -211,7 +211,7 @@ class RecurrentPlan(Plan):
         shapes: dict[str, tuple[int, ...]] = {
             "state": (STATES, batch, 1 + self._state_gates, entries),
             "parts": (self._blocks, rows, sizes.gates, lanes),
-            "own": (self._threads, max(sums, tile_size(sizes, self._entry_blocks, self._groups)), lanes),
+            "scratch": (self._threads, max(sums, tile_size(sizes, self._entry_blocks, self._groups)), lanes),
         }
         if cell.has_memory:
             shapes["memory"] = (batch, units)
@@ -351,7 +351,7 @@ class RecurrentPlan(Plan):
             "state_gate": scratch["state"].strides[2] if self._state_gates else 0,
             "state_gates": self._state_gates,
             "memory_row": self._blocks * self._isa.lanes * FLOAT_BYTES,
-            "own_size": scratch["own"].strides[0],
+            "scratch_size": scratch["scratch"].strides[0],
             "constants": constants_of(self._desc.activations_of(direction)),
         }
         values |= self._addresses(direction)

@@ -156,11 +156,11 @@ class GraphMemory:
     def __init__(self, driver: CaptureDriver) -> None:
         self._driver = driver
         self._lock = forks.lock()
-        self._held: dict[int, tuple[GraphEnd, dict[int, Any]]] = {}
+        self._retained: dict[int, tuple[GraphEnd, dict[int, Any]]] = {}
         """By the capture's id: the end of its graph, and blocks by identity, since a graph may use a block several times."""
 
     def __bool__(self) -> bool:
-        return bool(self._held)
+        return bool(self._retained)
 
     def hold(self, stream: int, block: Any) -> None:
         """Holds a block for the graph that a stream is being captured in.
@@ -170,9 +170,9 @@ class GraphMemory:
         """
         capture, graph = self._driver.capture(stream)
         with self._lock:
-            retained = self._held.get(capture)
+            retained = self._retained.get(capture)
             if retained is None:
-                retained = self._held[capture] = self._driver.watch(graph), {}
+                retained = self._retained[capture] = self._driver.watch(graph), {}
             retained[1][id(block)] = block
             self._holding.add(self)
 
@@ -183,13 +183,13 @@ class GraphMemory:
         """
         ended = []
         with self._lock:
-            for capture in list(islice(self._held, most)):
-                retained = self._held.pop(capture)
+            for capture in list(islice(self._retained, most)):
+                retained = self._retained.pop(capture)
                 if retained[0].come():
                     ended.append(retained)
                 else:
-                    self._held[capture] = retained
-            if not self._held:
+                    self._retained[capture] = retained
+            if not self._retained:
                 self._holding.discard(self)
         return bool(ended)  # the blocks are deleted here, without the lock
 
