@@ -18,7 +18,7 @@ from dmlpy.onnx.domains.remedies import remedy_of
 from dmlpy.onnx.loading.limits import OPERANDS
 from dmlpy.onnx.loading.model_size import count_nodes
 from dmlpy.onnx.loading.schemas import MICROSOFT, domain_of
-from dmlpy.onnx.loading.stored_weights import held_elements
+from dmlpy.onnx.loading.stored_weights import pinned_elements
 from dmlpy.onnx.loading.values import Value
 from dmlpy.onnx.lowering import constant_folding, control_flow, functions, host_evaluation, sequences, sized_constants, subgraphs
 from dmlpy.onnx.lowering.body_types import body_type_problems
@@ -314,7 +314,7 @@ class Lowering:
 
     def _evaluate(self, node: Node, opsets: Mapping[str, int]) -> dict[str, Array] | None:
         """The outputs of a node whose inputs are known, computed with DirectML's operators; None if it has no equivalent."""
-        arrays = {value.name: held_elements(value.array) for value in node.inputs if value is not None and value.array is not None}
+        arrays = {value.name: pinned_elements(value.array) for value in node.inputs if value is not None and value.array is not None}
         self.budget.count_nodes(node.name, _COMPUTED)
         program = SingleNodeLowering.program(self.model, node.proto, opsets, arrays, self.budget)
         if program is not None:
@@ -511,9 +511,9 @@ class SingleNodeLowering(Lowering):
             value = Value.known(made.unique_name(name), array)
             narrow = wide and value.element == TensorProto.DOUBLE
             is_read = array.size and is_float(array.dtype) and not known and narrow == wide
-            held = array if array.size else array.astype("float32")
+            as_float = array if array.size else array.astype("float32")
             element = TensorProto.FLOAT if narrow else value.element
-            value = replace(value, array=None if is_read else held if narrow else value.array, element=element)
+            value = replace(value, array=None if is_read else as_float if narrow else value.array, element=element)
             made.inputs[name] = value
         scope: Scope = dict(made.inputs)
         made.lower_nodes([proto], scope, "", opsets)
