@@ -210,12 +210,12 @@ def test_weights_stay_in_memory_where_no_more_files_may_be_open(
 def test_files_are_closed_with_their_models(tmp_path: Path) -> None:
     _, path = written(tmp_path, outside=False)
     gc.collect()  # models of other tests
-    before = len(stored_weights._held)
+    before = len(stored_weights._open_files)
     loaded = onnx.load(path)
-    assert len(stored_weights._held) == before + 1
+    assert len(stored_weights._open_files) == before + 1
     del loaded
     gc.collect()
-    assert len(stored_weights._held) == before
+    assert len(stored_weights._open_files) == before
 
 
 @pytest.mark.parametrize(("content", "message"), [(None, "No such file"), (b"12", "overwritten")])

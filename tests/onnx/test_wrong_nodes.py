@@ -87,12 +87,15 @@ ROWS = {
         "Conv", (normal(1, 3, 8, 8), normal(4, 3, 3, 3)), ("kernel_shape", "[5, 5]", "[3, 3]", "[4, 3, 3, 3]"), {"kernel_shape": [5, 5]}
     ),
     "more slices than axes": Row(
-        "Slice", (normal(2, 3), integers(0, 0, 0), integers(1, 1, 1)), ("starts has 3 numbers", "[2, 3]"), held=(1, 2)
+        "Slice", (normal(2, 3), integers(0, 0, 0), integers(1, 1, 1)), ("starts has 3 numbers", "[2, 3]"), constants=(1, 2)
     ),
     "an axis sliced twice": Row(
-        "Slice", (normal(2, 3), integers(0, 0), integers(1, 1), integers(1, -1)), ("axes is [1, -1]", "[2, 3] at most once"), held=(1, 2, 3)
+        "Slice",
+        (normal(2, 3), integers(0, 0), integers(1, 1), integers(1, -1)),
+        ("axes is [1, -1]", "[2, 3] at most once"),
+        constants=(1, 2, 3),
     ),
-    "pads that take more than there is": Row("Pad", (normal(2, 3), integers(0, -2, 0, -2)), ("pads is -2 and -2", "-3"), held=(1,)),
+    "pads that take more than there is": Row("Pad", (normal(2, 3), integers(0, -2, 0, -2)), ("pads is -2 and -2", "-3"), constants=(1,)),
     "joined rows of other lengths": Row(
         "Concat",
         (normal(2, 3), normal(2, 4)),
@@ -103,7 +106,7 @@ ROWS = {
     "integers that are not factors": Row(
         "MatMulInteger", (np.uint8([[1, 2]]), np.uint8([[1, 2]])), ("input 1 'B' is [1, 2], expected a factor of [1, 2]",)
     ),
-    "three pads of two axes": Row("Pad", (normal(2, 3), integers(1, 1, 1)), ("pads has 3 numbers, expected 4",), held=(1,)),
+    "three pads of two axes": Row("Pad", (normal(2, 3), integers(1, 1, 1)), ("pads has 3 numbers, expected 4",), constants=(1,)),
     "a filter of other channels": Row("Conv", (normal(1, 3, 5, 5), normal(2, 4, 3, 3)), ("input 1 'W'", "[2, 4, 3, 3], expected 3 as")),
     "a filter of fewer dimensions": Row("Conv", (normal(1, 4, 5), normal(4)), ("input 1 'W' is [4], expected 3 dimensions",)),
     "a transposed filter of more dimensions": Row("ConvTranspose", (normal(1, 4, 5), normal(4, 3, 1, 1)), ("'W'", "3 dimensions")),
@@ -124,7 +127,7 @@ ROWS = {
         (normal(1, 1, 2), integers([[0, 4]])),
         ("'I'", "4", "[1, 1, 4]"),
         {"kernel_shape": [2], "strides": [2]},
-        held=(1,),
+        constants=(1,),
     ),
     "two offsets for three channels": Row("ImageScaler", (normal(1, 3, 2, 2),), ("bias", "2 numbers", "3"), {"bias": [1.0, 2.0]}, 7),
     "borders of a whole image": Row("Crop", (normal(1, 3, 2, 2),), ("border", "0 by 2", "2 by 2"), {"border": [0, 1, 0, 1]}, 7),
@@ -133,16 +136,18 @@ ROWS = {
         (normal(1, 1, 2), integers([[0, 3]]), integers(1, 4)),
         ("output_shape", "[1, 4]", "3 sizes"),
         {"kernel_shape": [2], "strides": [2]},
-        held=(2,),
+        constants=(2,),
     ),
     "a matrix for two images": Row("AffineGrid", (normal(1, 2, 3), integers(2, 1, 3, 3)), ("theta", "[1, 2, 3]", "[2, 2, 3]")),
     "a grid of nothing": Row("AffineGrid", (normal(1, 2, 3), integers(1, 1, 0, 3)), ("size", "[1, 1, 0, 3]")),
-    "GatherND past the end": Row("GatherND", (normal(3, 2), integers([0, 1], [2, 2])), ("indices", "2", "axis 1"), held=(1,)),
-    "ScatterND past the end": Row("ScatterND", (normal(3, 2), integers([-4]), normal(1, 2)), ("indices", "-4", "axis 0"), held=(1,)),
-    "Resize by 0": Row("Resize", (normal(1, 3), None, np.asarray([1, 0], np.float32)), ("scales", "above 0"), held=(2,)),
-    "Gather past the end": Row("Gather", (normal(3, 2), integers(0, 3)), ("indices", "3"), held=(1,)),
-    "GatherElements past the end": Row("GatherElements", (normal(3, 2), integers([0, 5])), ("indices", "5"), held=(1,)),
-    "ScatterElements past the end": Row("ScatterElements", (normal(3, 2), integers([0, 4]), normal(1, 2)), ("indices", "4"), held=(1,)),
+    "GatherND past the end": Row("GatherND", (normal(3, 2), integers([0, 1], [2, 2])), ("indices", "2", "axis 1"), constants=(1,)),
+    "ScatterND past the end": Row("ScatterND", (normal(3, 2), integers([-4]), normal(1, 2)), ("indices", "-4", "axis 0"), constants=(1,)),
+    "Resize by 0": Row("Resize", (normal(1, 3), None, np.asarray([1, 0], np.float32)), ("scales", "above 0"), constants=(2,)),
+    "Gather past the end": Row("Gather", (normal(3, 2), integers(0, 3)), ("indices", "3"), constants=(1,)),
+    "GatherElements past the end": Row("GatherElements", (normal(3, 2), integers([0, 5])), ("indices", "5"), constants=(1,)),
+    "ScatterElements past the end": Row(
+        "ScatterElements", (normal(3, 2), integers([0, 4]), normal(1, 2)), ("indices", "4"), constants=(1,)
+    ),
     "parts of 4 in 3": Row("Split", (normal(3, 2), integers(2, 2)), ("split", "3"), outputs=2),
     "Squeeze of 2": Row("Squeeze", (normal(2, 3), integers(0)), ("axes", "2")),
     "DepthToSpace of 3 channels": Row("DepthToSpace", (normal(1, 3, 2, 2),), ("3",), {"blocksize": 2}),
@@ -157,7 +162,7 @@ ROWS = {
     "a mean of nothing": Row("GlobalAveragePool", (normal(2, 3, 0, 2),), ("'X'", "[2, 3, 0, 2]")),
     "the determinant of [2, 3]": Row("Det", (normal(4, 2, 3),), ("'X'", "[4, 2, 3]")),
     "scores of other boxes": Row("NonMaxSuppression", (normal(1, 3, 4), normal(1, 2, 5)), ("'scores'", "[1, 2, 5]", "[1, 3, 4]")),
-    "reversal past the end": Row("ReverseSequence", (normal(3, 2), integers(1, 9)), ("sequence_lens", "9", "3"), held=(1,)),
+    "reversal past the end": Row("ReverseSequence", (normal(3, 2), integers(1, 9)), ("sequence_lens", "9", "3"), constants=(1,)),
     "a condition of floats": Row("Where", (normal(3), normal(3), normal(3)), ("condition",)),
     "MatMul of 3 and 4": Row("MatMul", (normal(2, 3), normal(4, 4)), ("input 1 'B'", "[4, 4], expected 3 rows", "'A'", "[2, 3]")),
     "MatMul of a transposed matrix": Row("MatMul", (normal(2, 3), normal(4, 3)), ("remedy: transpose its last two dimensions",)),
@@ -172,7 +177,7 @@ ROWS = {
     "PRelu of other slopes": Row("PRelu", (normal(2, 3, 4, 4), normal(3)), ("input 1 'slope'", "[3]", "remedy: give it sizes [3, 1, 1]")),
     "PRelu of more slopes": Row("PRelu", (normal(3), normal(2, 3)), ("input 1 'slope'", "[2, 3], expected sizes that broadcast to", "[3]")),
     "ScatterND of other updates": Row(
-        "ScatterND", (normal(2, 3), integers([1]), normal(4)), ("input 2 'updates'", "[4], expected [1, 3]", "'indices'"), held=(1,)
+        "ScatterND", (normal(2, 3), integers([1]), normal(4)), ("input 2 'updates'", "[4], expected [1, 3]", "'indices'"), constants=(1,)
     ),
     "Conv of other channels": Row(
         "Conv",
@@ -208,7 +213,9 @@ ROWS = {
     "Reshape to no elements": Row("Reshape", (normal(2, 3), integers(0, 6)), ("shape is [0, 6], of 0 elements", "6"), {"allowzero": 1}),
     "Reshape to two open sizes": Row("Reshape", (normal(2, 3), integers(-1, -1)), ("shape is [-1, -1]",), {"allowzero": 1}),
     "a cast to no type": Row("Cast", (normal(2),), ("to is 99", "1 for FLOAT"), {"to": 99}),
-    "Resize by too few": Row("Resize", (normal(1, 3), None, np.ones(3, np.float32)), ("'scales' has 3 numbers, expected 2",), held=(2,)),
+    "Resize by too few": Row(
+        "Resize", (normal(1, 3), None, np.ones(3, np.float32)), ("'scales' has 3 numbers, expected 2",), constants=(2,)
+    ),
     "a scale of another width": Row("LayerNormalization", (normal(2, 3), normal(4)), ("'Scale' is [4]", "[2, 3]")),
     "scales of other channels": Row("QuantizeLinear", (normal(2, 3), normal(2)), ("'y_scale' is [2], expected [3]", "axis 1 of [2, 3]")),
     "a grid for another image": Row(
@@ -292,25 +299,30 @@ ROWS = {
         "DeformConv", (normal(1, 1, 2, 4), normal(1, 1, 3, 2), normal(1, 12, 0, 3)), ("'X' is [1, 1, 2, 4]", "3 along axis 2")
     ),
     "columns of other places": Row(
-        "Col2Im", (normal(1, 5, 4), integers(5, 5), integers(1, 5)), ("'input' is [1, 5, 4], expected [N, C * 5, 5]",), held=(1, 2)
+        "Col2Im", (normal(1, 5, 4), integers(5, 5), integers(1, 5)), ("'input' is [1, 5, 4], expected [N, C * 5, 5]",), constants=(1, 2)
     ),
     "columns of other blocks": Row(
-        "Col2Im", (normal(1, 4, 5), integers(5, 5), integers(1, 5)), ("'input' is [1, 4, 5], expected [N, C * 5, 5]",), held=(1, 2)
+        "Col2Im", (normal(1, 4, 5), integers(5, 5), integers(1, 5)), ("'input' is [1, 4, 5], expected [N, C * 5, 5]",), constants=(1, 2)
     ),
     "columns of no image": Row(
-        "Col2Im", (normal(1, 5, 5), integers(0, 5), integers(1, 5)), ("'image_shape' is [0, 5], expected sizes of 1",), held=(1, 2)
+        "Col2Im", (normal(1, 5, 5), integers(0, 5), integers(1, 5)), ("'image_shape' is [0, 5], expected sizes of 1",), constants=(1, 2)
     ),
     "blocks beyond the image": Row(
-        "Col2Im", (normal(1, 30, 0), integers(5, 5), integers(6, 5)), ("'block_shape' is [6, 5], expected blocks that fit",), held=(1, 2)
+        "Col2Im",
+        (normal(1, 30, 0), integers(5, 5), integers(6, 5)),
+        ("'block_shape' is [6, 5], expected blocks that fit",),
+        constants=(1, 2),
     ),
     "blocks of another rank": Row(
-        "Col2Im", (normal(1, 5, 5), integers(5, 5), integers(1, 5)), ("pads has 2 numbers, expected 4",), {"pads": [0, 0]}, held=(1, 2)
+        "Col2Im", (normal(1, 5, 5), integers(5, 5), integers(1, 5)), ("pads has 2 numbers, expected 4",), {"pads": [0, 0]}, constants=(1, 2)
     ),
     "an axis cropped twice": Row(
         "CenterCropPad", (normal(4, 5), integers(2, 2)), ("axes is [1, -1], expected each axis",), {"axes": [1, -1]}
     ),
     "a crop of fewer sizes": Row("CenterCropPad", (normal(4, 5), integers(2)), ("'shape' is [1], expected [2]: a size for each axis",)),
-    "a crop of less than nothing": Row("CenterCropPad", (normal(4, 5), integers(2, -1)), ("'shape' is [2, -1]", "0 or more"), held=(1,)),
+    "a crop of less than nothing": Row(
+        "CenterCropPad", (normal(4, 5), integers(2, -1)), ("'shape' is [2, -1]", "0 or more"), constants=(1,)
+    ),
     "sizes of two dimensions": Row("ConstantOfShape", (integers([1, 2]),), ("'input' is [1, 2], expected 1 dimension",)),
     "conditions of two dimensions": Row("Compress", (normal(3, 2), np.array([[True, False]])), ("'condition' is [1, 2], expected 1 dim",)),
     "an axis resized twice": Row("Resize", (normal(1, 3), None, ones(2)), ("axes is [1, 1], expected each axis",), {"axes": [1, 1]}),
@@ -376,9 +388,9 @@ ROWS = {
         "NonMaxSuppression",
         (normal(1, 3, 4), normal(1, 2, 3), integers(2), np.asarray([2], np.float32)),
         ("is 2.0, expected 0 to 1",),
-        held=(2, 3),
+        constants=(2, 3),
     ),
-    "a ratio of 1": Row("Dropout", (normal(2, 3), np.float32(1)), ("'ratio' is 1.0, expected 0 or more, and less than 1",), held=(1,)),
+    "a ratio of 1": Row("Dropout", (normal(2, 3), np.float32(1)), ("'ratio' is 1.0, expected 0 or more, and less than 1",), constants=(1,)),
     "bytes of another type": Row(
         "QuantizeLinear",
         (normal(2, 3), np.float32(1), np.uint8(0)),
@@ -394,18 +406,20 @@ ROWS = {
             ("Slice", (integers([0]), integers(1), integers(0))),
         )
     },
-    "Unsqueeze by a matrix": Row("Unsqueeze", (normal(1, 3), integers([0])), ("'axes' is [1, 1], expected at most one dim",), held=(1,)),
+    "Unsqueeze by a matrix": Row(
+        "Unsqueeze", (normal(1, 3), integers([0])), ("'axes' is [1, 1], expected at most one dim",), constants=(1,)
+    ),
     "a window of another frame": Row(
-        "STFT", (normal(1, 9, 1), np.asarray(2), normal(4), np.asarray(3)), ("'window' is [4], expected [3]",), held=(1, 3)
+        "STFT", (normal(1, 9, 1), np.asarray(2), normal(4), np.asarray(3)), ("'window' is [4], expected [3]",), constants=(1, 3)
     ),
     "a signal of four dimensions": Row(
-        "STFT", (normal(1, 9, 1, 1), np.asarray(2), normal(4)), ("'signal' is [1, 9, 1, 1], expected 2 to 3 dimensions",), held=(1,)
+        "STFT", (normal(1, 9, 1, 1), np.asarray(2), normal(4)), ("'signal' is [1, 9, 1, 1], expected 2 to 3 dimensions",), constants=(1,)
     ),
     "no frames": Row(
-        "STFT", (normal(1, 9, 1), np.asarray(2), None, np.asarray(0)), ("'frame_length' is 0, expected 1 or more",), held=(1, 3)
+        "STFT", (normal(1, 9, 1), np.asarray(2), None, np.asarray(0)), ("'frame_length' is 0, expected 1 or more",), constants=(1, 3)
     ),
     "a frame beyond the signal": Row(
-        "STFT", (normal(1, 3, 1), np.asarray(2), normal(4)), ("'signal' is [1, 3, 1], expected a signal of",), held=(1,)
+        "STFT", (normal(1, 3, 1), np.asarray(2), normal(4)), ("'signal' is [1, 3, 1], expected a signal of",), constants=(1,)
     ),
     "a batch along the third axis": Row("ReverseSequence", (normal(2, 3, 4), integers(1, 1)), ("batch_axis is -1",), {"batch_axis": -1}),
     "a batch along the time": Row("ReverseSequence", (normal(2, 3), integers(1, 1)), ("batch_axis is 0, expected 1",), {"batch_axis": 0}),
@@ -538,6 +552,6 @@ def test_texts_of_other_sizes_are_told_in_the_terms_of_onnx(operator: str) -> No
 
 
 def test_a_range_has_steps() -> None:
-    proto, _ = built(Row("Range", (np.float32(0), np.float32(3), np.float32(0)), (), held=(0, 1, 2)))
+    proto, _ = built(Row("Range", (np.float32(0), np.float32(3), np.float32(0)), (), constants=(0, 1, 2)))
     with pytest.raises(dml.CompileError, match=r"wrong.input 2 'delta' is 0"):
         onnx.load(proto).compile("numpy")

@@ -13,11 +13,11 @@ from tests.support.onnx.wrong_nodes import Row, assert_refused, integers, normal
 
 
 def recurrent(
-    operator: str, gates: int, *more: Array | None, message: tuple[str, ...], held: tuple[int, ...] = (), **attributes: Any
+    operator: str, gates: int, *more: Array | None, message: tuple[str, ...], constants: tuple[int, ...] = (), **attributes: Any
 ) -> Row:
     """A layer of 5 steps, batch 2, 3 inputs and 4 units."""
     given = (normal(5, 2, 3), normal(1, gates * 4, 3), normal(1, gates * 4, 4), *more)
-    return Row(operator, given, message, {"hidden_size": 4} | attributes, held=held)
+    return Row(operator, given, message, {"hidden_size": 4} | attributes, constants=constants)
 
 
 def grouped_past(heads: int, size: int, *texts: str, packed: bool = False, steps: int = 2) -> Row:
@@ -25,7 +25,7 @@ def grouped_past(heads: int, size: int, *texts: str, packed: bool = False, steps
     own = (normal(1, 3, 64), None, None) if packed else (normal(1, 3, 32), normal(1, 3, 16), normal(1, 3, 16))
     counts = np.asarray([2 + steps], np.int32), np.asarray(3 + steps, np.int32)
     given = (*own, normal(1, heads, steps, size), normal(1, heads, steps, size), *counts)
-    return Row("GroupQueryAttention", given, texts, {"num_heads": 4, "kv_num_heads": 2}, held=(6,), domain="com.microsoft")
+    return Row("GroupQueryAttention", given, texts, {"num_heads": 4, "kv_num_heads": 2}, constants=(6,), domain="com.microsoft")
 
 
 def past(operator: str, keys: int | None, values: int | None, *texts: str) -> Row:
@@ -37,7 +37,7 @@ def past(operator: str, keys: int | None, values: int | None, *texts: str) -> Ro
     if operator == "MultiHeadAttention":
         return Row(operator, (*parts, None, None, None, *states), texts, {"num_heads": 2}, domain="com.microsoft")
     counts = np.asarray([2 + (keys or 0)], np.int32), np.asarray(3 + (keys or 0), np.int32)
-    return Row(operator, (*parts, *states, *counts), texts, {"num_heads": 2, "kv_num_heads": 2}, held=(6,), domain="com.microsoft")
+    return Row(operator, (*parts, *states, *counts), texts, {"num_heads": 2, "kv_num_heads": 2}, constants=(6,), domain="com.microsoft")
 
 
 ROWS = {
@@ -72,7 +72,7 @@ ROWS = {
     ),
     "hidden_size contradicts W": recurrent("GRU", 3, message=("hidden_size",), hidden_size=5),
     "one length for two samples": recurrent("LSTM", 4, None, np.int32([3]), message=("sequence_lens", "[2]")),
-    "a length of 9 of 5 steps": recurrent("RNN", 1, None, np.int32([9, 2]), message=("sequence_lens", "9"), held=(4,)),
+    "a length of 9 of 5 steps": recurrent("RNN", 1, None, np.int32([9, 2]), message=("sequence_lens", "9"), constants=(4,)),
     "one activation of two": recurrent("GRU", 3, message=("activations has 1 name, expected 2",), activations=["Sigmoid"]),
     "an unknown activation": recurrent("LSTM", 4, message=("activations", "Gelu"), activations=["Sigmoid", "Gelu", "Tanh"]),
     "an unknown direction": recurrent("RNN", 1, message=("direction",), direction="sideways"),
@@ -138,7 +138,7 @@ ROWS = {
         (normal(1, 2, 3, 4), normal(5, 2), normal(5, 2), integers([0, 5, 1])),
         ("'position_ids' is 5, expected 0 to 4",),
         opset=23,
-        held=(3,),
+        constants=(3,),
     ),
     "an update of other heads": Row("TensorScatter", (normal(2, 4, 3), normal(2, 1, 2)), ("is [2, 1, 2], expected [2, 4, 3]",), opset=24),
     "an update beyond the cache": Row("TensorScatter", (normal(2, 4, 3), normal(2, 5, 3)), ("is [2, 5, 3], expected [2, 4, 3]",), opset=24),

@@ -110,7 +110,7 @@ class Budget:
         self.elements = _ELEMENTS + _ELEMENTS_FOR_EACH * size.bytes if limits.elements is None else limits.elements
         self.bytes = most_bytes(limits, size)
         self.characters = limits.characters
-        self._seen = self._unrolled = self._computed = self._held = self._written = 0
+        self._seen = self._unrolled = self._computed = self._held_bytes = self._written = 0
         self._loops = 0
 
     # Indispensable: beyond the limit the model is rejected
@@ -156,10 +156,10 @@ class Budget:
             elements: their number, weighted by cost.
             size: the bytes of the results. One result may take half of the limit.
         """
-        if elements > self.elements - self._computed or size > min(self.bytes // 2, self.bytes - self._held):
+        if elements > self.elements - self._computed or size > min(self.bytes // 2, self.bytes - self._held_bytes):
             return False
         self._computed += math.floor(elements)  # which may be symbolic, and then remains so
-        self._held += math.floor(size)
+        self._held_bytes += math.floor(size)
         return True
 
     def reserve_bytes(self, count: int) -> bool:

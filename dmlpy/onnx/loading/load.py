@@ -139,7 +139,7 @@ class LoadedModel:
             DescError: there is no memory for it, or the file has changed.
         """
         if id(tensor) in self._stored:
-            return self._stored[id(tensor)][1].held()
+            return self._stored[id(tensor)][1].pinned()
         if id(tensor) not in self._arrays:
             try:
                 self._arrays[id(tensor)] = tensor, self._read(tensor)
@@ -159,7 +159,7 @@ class LoadedModel:
             return tensors.array_of(tensor, self.folder)
         key = (tensors.locate(tensor, self.folder), tensor.data_type, *tensor.dims)  # tensors that share their bytes share the array
         if key in self._stored_outside:
-            return self._stored_outside[key].held()
+            return self._stored_outside[key].pinned()
         if key not in self._outside:
             self._outside[key] = tensors.array_of(tensor, self.folder)
         return self._outside[key]

@@ -53,12 +53,12 @@ class WeightFile:
         self._descriptor = os.dup(file.fileno())
         weakref.finalize(self, os.close, self._descriptor)
         self._written = self._last_written()
-        _held.add(self)
+        _open_files.add(self)
 
     @classmethod
     def of(cls, path: Path, file: BinaryIO) -> WeightFile | None:
         """An open file; None where it cannot be held open, or so many are that the process should be left the rest."""
-        if not CAN_READ_AGAIN or len(_held) >= _most_held():
+        if not CAN_READ_AGAIN or len(_open_files) >= _most_open_files():
             return None
         with suppress(OSError):
             return cls(path, file)
@@ -101,10 +101,10 @@ class WeightFile:
         return DescError(self._name, [Problem("onnx.file", name, found, "the file as it was loaded", why, remedy)])
 
 
-_held: weakref.WeakSet[WeightFile] = weakref.WeakSet()
+_open_files: weakref.WeakSet[WeightFile] = weakref.WeakSet()
 
 
-def _most_held() -> int:
+def _most_open_files() -> int:
     import resource  # not on Windows
 
     most = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
@@ -114,8 +114,8 @@ def _most_held() -> int:
 class StoredWeight:
     """A weight of a model's file, in the place of its array. Thread-safe.
 
-    Whoever reads `elements` has an array that stays while it is used. All that an array has besides its size is that of `held`, after which
-    the weight is never freed.
+    Whoever reads `elements` has an array that stays while it is used. All that an array has besides its size is that of `pinned`, after
+    which the weight is never freed.
 
     Args:
         name: its name in the model.
@@ -123,7 +123,7 @@ class StoredWeight:
         dtype: the type of its elements.
         read: reads its bytes from the file.
         data: these bytes, if they are in memory.
-        hold: called with the array that stays.
+        on_pinned: called with the array that stays.
     """
 
     def __init__(
@@ -133,14 +133,14 @@ class StoredWeight:
         dtype: np.dtype[Any],
         read: Callable[[], Array],
         data: Array | None,
-        hold: Callable[[Array], None],
+        on_pinned: Callable[[Array], None],
     ) -> None:
         self.name, self.shape, self.dtype = name, shape, dtype
         self.ndim, self.size = len(shape), int(np.prod(shape))
         self.nbytes = self.size * dtype.itemsize
-        self._read, self._hold = read, hold
+        self._read, self._on_pinned = read, on_pinned
         self._lock = forks.lock()
-        self._is_held = False
+        self._is_pinned = False
         self._elements = None if data is None else self._array(data)
         self._known: Callable[[], Array | None] = (lambda: None) if self._elements is None else weakref.ref(self._elements)
 
@@ -154,19 +154,19 @@ class StoredWeight:
         with self._lock:
             return self._found()
 
-    def held(self) -> Array:
+    def pinned(self) -> Array:
         """The elements, which stay in memory from now on."""
         with self._lock:
             elements = self._elements = self._found()
-            if not self._is_held:
-                self._is_held = True
-                self._hold(elements)
+            if not self._is_pinned:
+                self._is_pinned = True
+                self._on_pinned(elements)
             return elements
 
     def release(self) -> None:
-        """Frees the elements unless something else refers to them, or they are held."""
+        """Frees the elements unless something else refers to them, or they are pinned."""
         with self._lock:
-            if not self._is_held:
+            if not self._is_pinned:
                 self._elements = None
 
     def _found(self) -> Array:
@@ -183,21 +183,21 @@ class StoredWeight:
         return np.asarray, (self.elements,)  # a pickle and a copy are arrays
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
-        return np.array(self.held(), dtype, copy=copy)
+        return np.array(self.pinned(), dtype, copy=copy)
 
     def __getitem__(self, key: Any) -> Any:
-        return self.held()[key]
+        return self.pinned()[key]
 
     def __len__(self) -> int:
         return self.shape[0]
 
     def __iter__(self) -> Iterator[Any]:
-        return iter(self.held())
+        return iter(self.pinned())
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):  # protocols, which code probes for
             raise AttributeError(name)
-        return getattr(self.held(), name)
+        return getattr(self.pinned(), name)
 
 
 def elements_of(array: Array | StoredWeight) -> Array:
@@ -205,9 +205,9 @@ def elements_of(array: Array | StoredWeight) -> Array:
     return array.elements if isinstance(array, StoredWeight) else array
 
 
-def held_elements(array: Array | StoredWeight) -> Array:
+def pinned_elements(array: Array | StoredWeight) -> Array:
     """The array, or the elements of a stored weight, which stay in memory."""
-    return array.held() if isinstance(array, StoredWeight) else array
+    return array.pinned() if isinstance(array, StoredWeight) else array
 
 
 def all_elements(arrays: Mapping[str, Array]) -> dict[str, Array]:

@@ -43,13 +43,13 @@ if hasattr(TensorProto, "INT2"):
 _ALL_FIELDS = ("float_data", "double_data", "int32_data", "int64_data", "uint64_data", "string_data")
 
 
-def problem_of(tensor: TensorProto, folder: Path | None, held: Array | None = None) -> Problem | None:
+def problem_of(tensor: TensorProto, folder: Path | None, data: Array | None = None) -> Problem | None:
     """The problem of a tensor; None if its elements can be read.
 
     Args:
         tensor: the tensor.
         folder: the folder of external data; None if there can be none.
-        held: its bytes, if they were read apart from it.
+        data: its bytes, if they were read apart from it.
     """
     if tensor.data_type not in ELEMENTS or tensor.data_type == TensorProto.UNDEFINED:
         return Problem("onnx.type", "data_type", str(tensor.data_type), "the number of one of ONNX's element types")
@@ -63,7 +63,7 @@ def problem_of(tensor: TensorProto, folder: Path | None, held: Array | None = No
         return _external_problem(tensor, folder)
     if tensor.data_type == TensorProto.STRING or not tensor.HasField("raw_data"):
         return _field_problem(tensor)
-    return _size_problem("raw_data", len(tensor.raw_data if held is None else held), tensor)
+    return _size_problem("raw_data", len(tensor.raw_data if data is None else data), tensor)
 
 
 def array_of(tensor: TensorProto, folder: Path | None) -> Array:

@@ -14,7 +14,7 @@ from dmlpy.description.sized_arrays import SizedArray
 from dmlpy.messages.problems import DmlError
 from dmlpy.onnx.loading import tensors
 from dmlpy.onnx.loading.elements import dtype_of, sizes_problem
-from dmlpy.onnx.loading.stored_weights import held_elements
+from dmlpy.onnx.loading.stored_weights import pinned_elements
 from dmlpy.onnx.lowering import host_evaluation
 from dmlpy.onnx.nodes.costs import cost_of
 
@@ -131,7 +131,7 @@ def fold_node(
             is_quick or budget.reserve(_LOOPS * elements, 0)
         ):
             return None
-        arrays = {value.name: held_elements(value.array) for value in given if value.array is not None}
+        arrays = {value.name: pinned_elements(value.array) for value in given if value.array is not None}
         results = host_evaluation.evaluate_node(proto, opsets, arrays)
     except (DmlError, MemoryError):
         return None

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from dmlpy.onnx.loading.values import Array, Value
     from dmlpy.onnx.lowering.programs import Program
 
-    _Held: TypeAlias = "Array | tuple[Value, Array]"
+    _ComputedTensor: TypeAlias = "Array | tuple[Value, Array]"
     """An array with ONNX's type and sizes, or a tensor that a graph computed, with its value."""
 
 _FLOATS = frozenset({TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.BFLOAT16, TensorProto.DOUBLE})
@@ -36,22 +36,22 @@ _TYPES_IN = frozenset({"to", "dtype", "output_dtype", "stash_type"})
 def evaluate_program(program: Program, arrays: Mapping[str, Array]) -> dict[str, Array] | None:
     """The outputs of a program by name, computed on the NumPy device; None if a part is not DirectML's."""
     device = find_device("numpy")
-    values: dict[str, _Held] = dict(arrays)
+    values: dict[str, _ComputedTensor] = dict(arrays)
     for part in program.parts:
         if not isinstance(part, GraphPart):
             return None
         values.update(_run_part(part, values, device))
     outputs = {name: values[value.name] if value.array is None else value.array for name, value in program.outputs.items()}
-    return {name: to_elements(*held) if isinstance(held, tuple) else np.asarray(held) for name, held in outputs.items()}
+    return {name: to_elements(*output) if isinstance(output, tuple) else np.asarray(output) for name, output in outputs.items()}
 
 
-def _run_part(part: GraphPart, values: Mapping[str, _Held], device: Device) -> dict[str, tuple[Value, Array]]:
+def _run_part(part: GraphPart, values: Mapping[str, _ComputedTensor], device: Device) -> dict[str, tuple[Value, Array]]:
     """Runs a part and returns its tensors in the graph's layout, which later parts read directly."""
     prepared = compile_graph(part.graph, device).prepare(all_elements(part.owned), copy=True)
     inputs = {}
     for name, value in part.reads.items():
-        held = values[name]
-        inputs[name] = held[1] if isinstance(held, tuple) else to_tensor(value, held)
+        tensor = values[name]
+        inputs[name] = tensor[1] if isinstance(tensor, tuple) else to_tensor(value, tensor)
     stream = device.current_stream()
     outputs = {name: device.empty(prepared.outputs[name], stream) for name in part.writes}
     prepared.bind(inputs, outputs)(stream)

@@ -94,8 +94,8 @@ def _apply_rule(node: Node, function: LoweringRule, stage: GraphStage) -> Result
             if all(problem.code != "flag.owned" for problem in error.problems):
                 raise
         stage.model.without_owned_inputs.add(key)
-    held = stage.read_constant if node.level >= _CONSTANTS else stage.read_plain
-    return [*_match_outputs(node, function(node.with_reader(held, wide=stage.wide)))]
+    reader = stage.read_constant if node.level >= _CONSTANTS else stage.read_plain
+    return [*_match_outputs(node, function(node.with_reader(reader, wide=stage.wide)))]
 
 
 def _no_operator(node: Node) -> Problem:

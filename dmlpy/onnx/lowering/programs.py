@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
-from dmlpy.onnx.loading.stored_weights import held_elements
+from dmlpy.onnx.loading.stored_weights import pinned_elements
 from dmlpy.onnx.lowering.stages import GraphStage, HostNode, HostStage
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ def _host_part(stage: HostStage, needed: set[str]) -> HostPart | None:
         return None
     results = {name for node in kept for name in node.results}
     read: dict[str, Value] = {name: value for node in kept for name, value in node.reads.items() if name not in results}
-    owned = {name: held_elements(value.array) for name, value in read.items() if value.array is not None}
+    owned = {name: pinned_elements(value.array) for name, value in read.items() if value.array is not None}
     reads = {name: value for name, value in read.items() if value.array is None}
     writes = {name: value for name, value in stage.results.items() if name in needed and name in results}
     return HostPart(tuple(reversed(kept)), reads, owned, writes)

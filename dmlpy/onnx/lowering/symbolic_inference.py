@@ -487,9 +487,9 @@ def _range(node: Node) -> Sequence[tuple[int, ...] | None]:
 
 def _whole_number(node: Node, index: int) -> Any:
     """A known scalar of any type, which may be symbolic; None if it is no whole number."""
-    held = node.value(index).array
-    if isinstance(held, SizedArray):
-        return None if held.numbers is None else held.numbers[0]
+    array = node.value(index).array
+    if isinstance(array, SizedArray):
+        return None if array.numbers is None else array.numbers[0]
     number = node.array(index).item()
     return int(number) if number == number // 1 else None
 

@@ -213,8 +213,8 @@ class Node:
         value = Value.known(f"{self.name}/{label}", array)
         if value.element == TensorProto.DOUBLE:
             keeps = self.wide and data_type is DataType.FLOAT32
-            held = array if keeps else array.astype(data_type.numpy)
-            value = replace(value, element=element_of(data_type), array=held)
+            converted = array if keeps else array.astype(data_type.numpy)
+            value = replace(value, element=element_of(data_type), array=converted)
         return self.read(value)
 
     def reserve_elements(self, *sizes: int) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 
 from dmlpy.onnx.lowering.cache import NODE_BYTES, LRUCache
 from dmlpy.onnx.runtime.bound_graphs import BoundGraph
-from dmlpy.onnx.runtime.bound_steps import Held, Source, Step
+from dmlpy.onnx.runtime.bound_steps import RunTensor, Source, Step
 from dmlpy.onnx.runtime.graph_runs import DeviceTensor, GraphCalls
 from dmlpy.system import forks
 
@@ -65,20 +65,20 @@ class BoundRuns:
         """Whether `iterations` may give what repeats the run; each node of a loop has bound runs of its own."""
         self._iterations: LoopIterations | None = None
         for at, call in enumerate(calls):
-            sources |= {id(held): (at, name) for name, held in call.writes.items()}
-        self._sources = {name: sources[id(held)] for name, held in outputs.items() if id(held) in sources}
-        self._constants = {name: held for name, held in outputs.items() if name not in self._sources}
+            sources |= {id(tensor): (at, name) for name, tensor in call.writes.items()}
+        self._sources = {name: sources[id(tensor)] for name, tensor in outputs.items() if id(tensor) in sources}
+        self._constants = {name: tensor for name, tensor in outputs.items() if name not in self._sources}
         """Outputs that are known before the model runs: what is neither given nor written by a graph, where nothing ran on the host."""
         self._kept = {name for name, source in self._sources.items() if isinstance(source, str)} | self._constants.keys()
         changing = {source for source in sources.values() if isinstance(source, str)} | {*self._sources.values()}
         self._steps = []
         for at, call in enumerate(calls):
-            read = {name: sources[id(held)] for name, held in call.reads.items()}
+            read = {name: sources[id(tensor)] for name, tensor in call.reads.items()}
             written: dict[str, Source] = {name: (at, name) for name in call.writes}
             reads = [(name, call.run.part.reads[name], source) for name, source in read.items() if source in changing]
             writes = [(name, call.run.part.writes[name], source) for name, source in written.items() if source in changing]
             fixed = {
-                name: held.array for name, held in (*call.reads.items(), *call.writes.items()) if (read | written)[name] not in changing
+                name: tensor.array for name, tensor in (*call.reads.items(), *call.writes.items()) if (read | written)[name] not in changing
             }
             known = None if fixed or call.is_late else call.run.take_bound(stream)
             bound = BoundGraph(call.run.prepared, call.run.copied, device, fixed, device.current_stream()) if known is None else known
@@ -94,14 +94,14 @@ class BoundRuns:
         values: dict[str, Any] | None = self.values(given)
         if values is None:
             return None
-        for name, held in values.items():
-            if isinstance(held, DeviceTensor):
-                values[name] = held.elements(self._device) if on_device else held.to_host(self._device)
+        for name, tensor in values.items():
+            if isinstance(tensor, DeviceTensor):
+                values[name] = tensor.elements(self._device) if on_device else tensor.to_host(self._device)
             elif name in self._kept:
-                values[name] = held.copy() if isinstance(held, np.ndarray) or on_device else self._device.to_host(held)
+                values[name] = tensor.copy() if isinstance(tensor, np.ndarray) or on_device else self._device.to_host(tensor)
         return values
 
-    def values(self, given: Mapping[str, Any]) -> dict[str, Held] | None:
+    def values(self, given: Mapping[str, Any]) -> dict[str, RunTensor] | None:
         """The outputs, in memory that no other run writes; None if it cannot run here and now.
 
         Args:
@@ -111,13 +111,13 @@ class BoundRuns:
         if stream is None:
             return None
         try:
-            held: dict[Source, Held] = {}
-            held.update(given)
+            tensors: dict[Source, RunTensor] = {}
+            tensors.update(given)
             for step in self._steps:
-                step(held, stream)
+                step(tensors, stream)
         finally:
             self._lock.release()
-        values = {name: held[source] for name, source in self._sources.items()}
+        values = {name: tensors[source] for name, source in self._sources.items()}
         return values | self._constants if self._constants else values
 
     @contextmanager
@@ -232,14 +232,14 @@ class BoundRunCache:
     def _bind_calls(self, compute: Compute, given: Mapping[str, Any], key: Signature, stream: int) -> dict[str, Any]:
         """Runs the nodes, and binds their graphs together."""
         # A separate object for each input distinguishes them, also if one array is passed for several.
-        given = {name: held.view() if isinstance(held, np.ndarray) else held for name, held in given.items()}
+        given = {name: tensor.view() if isinstance(tensor, np.ndarray) else tensor for name, tensor in given.items()}
         calls = GraphCalls()
         values = compute(given, calls)
-        sources: dict[int, Source] = {id(held): name for name, held in given.items()}
-        known = sources.keys() | {id(held) for call in calls.graphs for held in call.writes.values()}
-        handed = [held for call in calls.graphs for held in call.reads.values()]
+        sources: dict[int, Source] = {id(tensor): name for name, tensor in given.items()}
+        known = sources.keys() | {id(tensor) for call in calls.graphs for tensor in call.writes.values()}
+        handed = [tensor for call in calls.graphs for tensor in call.reads.values()]
         is_distinct = len(sources) == len(given)
-        if calls.is_whole and is_distinct and all(id(held) in known for held in handed):
+        if calls.is_whole and is_distinct and all(id(tensor) in known for tensor in handed):
             held_bytes = _held_bytes(calls.graphs, self._device)
             if held_bytes <= self._cache.max_bytes * _MOST_OF_KEPT:
                 bound = BoundRuns(calls.graphs, sources, values, self._device, self._device.stream_identity(stream))

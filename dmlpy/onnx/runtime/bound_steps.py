@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 Source: TypeAlias = "str | tuple[int, str]"
 """The source of a value: an input of the model by its name, or an output of a graph by the graph's index and its name there."""
 
-Held: TypeAlias = "Array | DeviceTensor"
-"""A value of a run: with ONNX's type and sizes, or as a graph wrote it."""
+RunTensor: TypeAlias = "Array | DeviceTensor"
+"""A tensor of a run: with ONNX's type and sizes, or as a graph wrote it."""
 
 
 class Step:
@@ -69,12 +69,12 @@ class Step:
         """The launches of `launch_in_place`, in order; None if it does more than launch."""
         return self._bound.launches()
 
-    def __call__(self, held: dict[Source, Held], stream: int) -> None:
-        """Runs the graph; what it reads and writes is in `held`."""
+    def __call__(self, tensors: dict[Source, RunTensor], stream: int) -> None:
+        """Runs the graph; what it reads and writes is in `tensors`."""
         for elements, source in self.copied_in:
-            elements[...] = held[source]
-        written = self._bound.launch({name: self._run.read(value, held[source]) for name, value, source in self._rebound}, stream)
+            elements[...] = tensors[source]
+        written = self._bound.launch({name: self._run.read(value, tensors[source]) for name, value, source in self._rebound}, stream)
         for elements, source in self.copied_out:
-            held[source] = elements.copy()
+            tensors[source] = elements.copy()
         for name, value, source in self._allocated:
-            held[source] = DeviceTensor(written[name], value)
+            tensors[source] = DeviceTensor(written[name], value)

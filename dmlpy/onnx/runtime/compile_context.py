@@ -59,13 +59,13 @@ class CompileContext:
     weights: PackedWeights
     depth: int = 0
 
-    def to_host(self, held: Any) -> Any:
+    def to_host(self, value: Any) -> Any:
         """A value as a NumPy array; lists of them, maps and None are unchanged."""
-        if isinstance(held, DeviceTensor):
-            return held.to_host(self.device)
-        if isinstance(held, list):
-            return [self.to_host(item) for item in held]
-        return held if isinstance(held, np.ndarray | dict) or held is None else self.device.to_host(held)
+        if isinstance(value, DeviceTensor):
+            return value.to_host(self.device)
+        if isinstance(value, list):
+            return [self.to_host(item) for item in value]
+        return value if isinstance(value, np.ndarray | dict) or value is None else self.device.to_host(value)
 
     def lowering_of(self, graph: GraphProto, opsets: Mapping[str, int]) -> LowerNodes:
         """Lowers a subgraph."""
@@ -85,17 +85,17 @@ class CompileContext:
         return run
 
     def infer_values(
-        self, take: LowerNodes, reads: Mapping[str, Value], held: Mapping[str, Any], wanted: Sequence[str]
+        self, take: LowerNodes, reads: Mapping[str, Value], arrays: Mapping[str, Any], wanted: Sequence[str]
     ) -> dict[str, Value]:
         """The types and sizes of what nodes would give, as far as they follow from what they read.
 
         Args:
             take: lowers the nodes.
             reads: what they read, by name.
-            held: the arrays of that, by name.
+            arrays: the arrays of that, by name.
             wanted: the names of their outputs.
         """
-        inputs = {name: value_from_array(name, held[name], value) if name in held else value for name, value in reads.items()}
+        inputs = {name: value_from_array(name, arrays[name], value) if name in arrays else value for name, value in reads.items()}
         lowering = DeferredLowering(self.model, self.level, inputs=inputs)
         scope = dict(inputs)
         with suppress(DmlError):  # then the nodes could not run, either

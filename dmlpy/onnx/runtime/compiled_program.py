@@ -82,7 +82,7 @@ class CompiledProgram:
 
     def outputs(self, values: Mapping[str, Any], *, on_device: bool) -> dict[str, Any]:
         """Converts the result of `values` to that of `run`."""
-        return {name: self._output(held, on_device=on_device) for name, held in values.items()}
+        return {name: self._output(value, on_device=on_device) for name, value in values.items()}
 
     def values(self, given: Mapping[str, Any], calls: GraphCalls | None = None) -> dict[str, Any]:
         """The outputs by name, as the parts pass them; `calls` receives the graphs that ran."""
@@ -94,14 +94,14 @@ class CompiledProgram:
                 run(values, calls)
         return {name: values[value.name] if value.array is None else value.array for name, value in self._program.outputs.items()}
 
-    def _output(self, held: Any, *, on_device: bool) -> Any:
-        if on_device and isinstance(held, DeviceTensor):
-            return held.elements(self._context.device)
-        if isinstance(held, np.ndarray):
-            return held.copy()
-        if isinstance(held, list):
-            return [self._output(item, on_device=on_device) for item in held]
-        return held if on_device else self._context.to_host(held)
+    def _output(self, value: Any, *, on_device: bool) -> Any:
+        if on_device and isinstance(value, DeviceTensor):
+            return value.elements(self._context.device)
+        if isinstance(value, np.ndarray):
+            return value.copy()
+        if isinstance(value, list):
+            return [self._output(item, on_device=on_device) for item in value]
+        return value if on_device else self._context.to_host(value)
 
     def plan(self) -> ModelPlan:
         """See `CompiledModel.explain_plan`."""

@@ -186,10 +186,10 @@ class DeferredNodes:
             run = self._compile(given, to_host, compiled)
         elements = self._elements(given, to_host, self._changing(compiled))
         self._cache.put((*sizes, elements), run, run.held_bytes)
-        for name, held in elements:
+        for name, data in elements:
             others = compiled.setdefault(name, set())
             if len(others) < _MOST_COMPILED:
-                others.add(held)
+                others.add(data)
         if elements:
             self._cache.put((DeferredNodes, *sizes), compiled, _ELEMENTS_BYTES)
         return run
@@ -200,7 +200,7 @@ class DeferredNodes:
         Args:
             compiled: the elements that the nodes were compiled for at these sizes.
         """
-        return {name for name, held in compiled.items() if len(held) >= _MOST_COMPILED} - self._required
+        return {name for name, variants in compiled.items() if len(variants) >= _MOST_COMPILED} - self._required
 
     def _elements(
         self, given: Mapping[str, Any], to_host: Callable[[Any], Any], changing: Collection[str]
@@ -209,7 +209,7 @@ class DeferredNodes:
         return tuple((name, to_host(given[name]).tobytes()) for name in sorted(self._needed.difference(changing)))
 
     def _compile(self, given: Mapping[str, Any], to_host: Callable[[Any], Any], compiled: Mapping[str, set[bytes]]) -> Runnable:
-        values = {name: value_from_array(name, held, self._reads[name]) for name, held in given.items()}
+        values = {name: value_from_array(name, array, self._reads[name]) for name, array in given.items()}
         while True:
             known = {name: Value.known(name, to_host(given[name])) for name in self._needed - self._changing(compiled)}
             program = self._templates.program({**values, **known})
@@ -238,30 +238,30 @@ class DeferredNodes:
                 return build_program(lowering.stages, lowering.outputs, self._name)
 
 
-def value_from_array(name: str, held: Any, declared: Value) -> Value:
+def value_from_array(name: str, array: Any, declared: Value) -> Value:
     """A value with known sizes, from an array.
 
     Args:
         name: its name.
-        held: an array, `DeviceTensor`, a list of arrays, a map, or None.
+        array: an array, `DeviceTensor`, a list of arrays, a map, or None.
         declared: what was known of it before.
     """
-    if isinstance(held, dict):
+    if isinstance(array, dict):
         return replace(declared, name=name)
-    if isinstance(held, list) or held is None:
-        return Value(name, declared.element, None, kind="sequence" if held is not None else "optional", described=declared.described)
-    if isinstance(held, DeviceTensor):
-        return Value(name, held.value.element, held.value.static_sizes)
-    return Value(name, element_of_dtype(np.dtype(held.dtype)), tuple(held.shape))
+    if isinstance(array, list) or array is None:
+        return Value(name, declared.element, None, kind="sequence" if array is not None else "optional", described=declared.described)
+    if isinstance(array, DeviceTensor):
+        return Value(name, array.value.element, array.value.static_sizes)
+    return Value(name, element_of_dtype(np.dtype(array.dtype)), tuple(array.shape))
 
 
-def form_of(held: Any) -> Hashable:
+def form_of(value: Any) -> Hashable:
     """The properties of an input that nodes are compiled for, apart from its elements."""
-    if isinstance(held, list | dict) or held is None:
-        return str(len(held)) if isinstance(held, list) else type(held).__name__
-    if isinstance(held, DeviceTensor):
-        return held.value.element, held.value.sizes
-    return element_of_dtype(np.dtype(held.dtype)), tuple(held.shape)
+    if isinstance(value, list | dict) or value is None:
+        return str(len(value)) if isinstance(value, list) else type(value).__name__
+    if isinstance(value, DeviceTensor):
+        return value.value.element, value.value.sizes
+    return element_of_dtype(np.dtype(value.dtype)), tuple(value.shape)
 
 
 def lower_host_nodes(nodes: Iterable[HostNode]) -> LowerNodes:

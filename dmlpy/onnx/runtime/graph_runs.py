@@ -179,13 +179,13 @@ class GraphRun:
         """The arrays that the graph is bound to, in the device's memory."""
         return {name: self.read(value, values[name]) for name, value in self.part.reads.items()}
 
-    def read(self, value: Value, held: Any) -> Any:
+    def read(self, value: Value, tensor: Any) -> Any:
         """The array of a value in the form that the graph binds."""
-        if isinstance(held, DeviceTensor):
-            return held.array
-        if isinstance(held, np.ndarray):
-            return self._device.from_host(to_tensor(value, held))
-        array = held.reshape(value.tensor_sizes)
+        if isinstance(tensor, DeviceTensor):
+            return tensor.array
+        if isinstance(tensor, np.ndarray):
+            return self._device.from_host(to_tensor(value, tensor))
+        array = tensor.reshape(value.tensor_sizes)
         return array.view(np.uint8) if array.dtype == np.bool_ else array
 
     def __call__(self, values: dict[str, Any], calls: GraphCalls | None = None, *, is_late: bool = False) -> None:

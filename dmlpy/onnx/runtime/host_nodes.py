@@ -45,7 +45,7 @@ def prepare_host_node(node: HostNode, context: CompileContext) -> Callable[[dict
 
         def run_loop(values: dict[str, Any]) -> None:
             with report_unexpected(context.name, node.proto.name, node.proto, DeviceError):
-                values.update((name, held) for name, held in zip(node.proto.output, loop(values), strict=False) if name)
+                values.update((name, value) for name, value in zip(node.proto.output, loop(values), strict=False) if name)
 
         return run_loop
 

@@ -91,20 +91,20 @@ class LoopRun:
 
     def _run_map(self, given: Sequence[Any], around: Mapping[str, Any]) -> list[Any]:
         """Lists of what the body gives for each tensor of the first sequence; all iterations read the same tensors of other inputs."""
-        lengths = [len(held) for held in given if isinstance(held, list)]
+        lengths = [len(sequence) for sequence in given if isinstance(sequence, list)]
         if len({*lengths}) > 1:
             raise self._failure("the sequences", f"of lengths {lengths}", "sequences of one length")
         rows: list[list[Any]] = [[] for _ in self._outputs]
         for place in range(lengths[0]):
-            held = [each[place] if isinstance(each, list) else each for each in given]
-            for row, output in zip(rows, self._run(self._values(held, around)), strict=True):
+            items = [each[place] if isinstance(each, list) else each for each in given]
+            for row, output in zip(rows, self._run(self._values(items, around)), strict=True):
                 row.append(output)
         return rows
 
     def _run_batched_scan(self, given: Sequence[Any], around: Mapping[str, Any]) -> list[Any]:
         if self._opset >= 9:
             return self._run_scan(given, around)
-        batches = [self._context.to_host(held) for held in given[1:]]
+        batches = [self._context.to_host(value) for value in given[1:]]
         states = len(batches) - int(self._attributes["num_scan_inputs"])
         batch, steps = batches[0].shape[0], batches[states].shape[1]
         lengths = [steps] * batch if given[0] is None else self._sequence_lens(given[0], batch, steps)
@@ -112,12 +112,12 @@ class LoopRun:
         for entry, length in enumerate(lengths):
             scanned = [array[entry, :length] for array in batches[states:]]
             values = map(self._context.to_host, self._run_scan([*(array[entry] for array in batches[:states]), *scanned], around))
-            by_sample.append([held if index < states else _lengthened(held, steps) for index, held in enumerate(values)])
+            by_sample.append([value if index < states else _lengthened(value, steps) for index, value in enumerate(values)])
         return [np.stack(entries) for entries in zip(*by_sample, strict=True)]
 
-    def _sequence_lens(self, held: Any, batch: int, steps: int) -> list[int]:
+    def _sequence_lens(self, given: Any, batch: int, steps: int) -> list[int]:
         """The number of steps of each sequence of a batch."""
-        lengths = self._context.to_host(held)
+        lengths = self._context.to_host(given)
         if lengths.shape != (batch,) or lengths.min(initial=1) < 1 or lengths.max(initial=steps) > steps:
             raise self._failure(
                 "input 0 'sequence_lens'", f"{lengths.tolist()}", f"{batch} numbers from 1 to {steps}, one for each sequence"
@@ -131,7 +131,7 @@ class LoopRun:
         rows: list[list[Any]] = [[] for _ in self._body.output[first:]]
         axes = self._attributes.get("scan_input_axes") or [0] * scanned
         turned = self._attributes.get("scan_input_directions" if self._opset >= 9 else "directions") or [0] * scanned
-        arrays = [np.moveaxis(self._context.to_host(held), axis, 0) for held, axis in zip(given[first:], axes, strict=True)]
+        arrays = [np.moveaxis(self._context.to_host(value), axis, 0) for value, axis in zip(given[first:], axes, strict=True)]
         lengths = sorted({len(array) for array in arrays})
         if len(lengths) > 1:
             raise self._failure("the scanned inputs", f"of lengths {lengths}", "inputs of one length along their axes")
@@ -194,8 +194,8 @@ class LoopRun:
 
     def _inferred_row(self, name: str, first: Sequence[Any], around: Mapping[str, Any]) -> Value | None:
         """The type and sizes of an output of the body, kept for the types and sizes of what the first iteration would read."""
-        values = {read: held for read, held in self._values(first, around).items() if read in self._reads}
-        key = LoopRun, self, name, tuple((read, form_of(held)) for read, held in values.items())
+        values = {read: value for read, value in self._values(first, around).items() if read in self._reads}
+        key = LoopRun, self, name, tuple((read, form_of(value)) for read, value in values.items())
         row: Value | None = self._context.cache.get(key)
         if row is None:
             inferred = self._context.infer_values(self._take, self._reads, values, [name]).get(name)
@@ -206,8 +206,8 @@ class LoopRun:
 
     def _append(self, rows: Sequence[list[Array]], outputs: Sequence[Any]) -> None:
         """Appends what an iteration gives to the blocks of rows."""
-        for row, held in zip(rows, outputs, strict=True):
-            row.append(self._context.to_host(held)[np.newaxis])
+        for row, output in zip(rows, outputs, strict=True):
+            row.append(self._context.to_host(output)[np.newaxis])
 
     def _following(self, iterations: LoopIterations, rows: Sequence[list[Array]], ran: LoopOutcome) -> list[Any]:
         """The states after iterations in place, whose rows it appends."""
@@ -247,26 +247,26 @@ class LoopRun:
         first = len(inputs) - int(self._attributes["num_scan_inputs"])
         return LoopFlow(dict(zip(inputs[:first], outputs, strict=False)), None, inputs[first:], outputs[first:], None)
 
-    def _array(self, held: Any) -> Any:
+    def _array(self, value: Any) -> Any:
         """A value as the iterations take it: in host memory an array of NumPy, which costs no copy there."""
-        return self._context.to_host(held) if self._is_on_host else held
+        return self._context.to_host(value) if self._is_on_host else value
 
     def _signature(self, values: Mapping[str, Any]) -> Signature | None:
         """The types and sizes of what an iteration reads, and whose it is; None if it is not all arrays in host memory."""
         signature: list[Hashable] = [self]
-        for held in values.values():
-            if type(held) is not np.ndarray:
+        for value in values.values():
+            if type(value) is not np.ndarray:
                 return None
-            signature.append((held.dtype, held.shape))
+            signature.append((value.dtype, value.shape))
         return tuple(signature)
 
     @property
     def _opset(self) -> int:
         return self._node.opsets[""]
 
-    def _scalar(self, index: int, held: Any) -> Any:
+    def _scalar(self, index: int, value: Any) -> Any:
         """The only element of an input."""
-        array = np.ravel(self._context.to_host(held))
+        array = np.ravel(self._context.to_host(value))
         if len(array) != 1:
             raise self._failure(
                 f"input {index} {('M', 'cond')[index]!r}", f"of {len(array)} elements", "one element, an integer or a truth value"

@@ -44,7 +44,7 @@ class Row:
         attributes: its attributes; an array of nothing for a list without entries.
         opset: the version of ONNX.
         outputs: the number of its outputs.
-        held: the inputs that the model holds: of those that come when it runs, elements are not looked at.
+        constants: the inputs that the model holds: of those that come when it runs, elements are not looked at.
         domain: the operator's domain.
     """
 
@@ -54,7 +54,7 @@ class Row:
     attributes: dict[str, Any] = field(default_factory=dict)
     opset: int = 21
     outputs: int = 1
-    held: tuple[int, ...] = ()
+    constants: tuple[int, ...] = ()
     domain: str = ""
 
 
@@ -62,15 +62,17 @@ def built(row: Row) -> tuple[Any, dict[str, Array]]:
     """The model of a row, and what it is called with."""
     names = ["" if array is None else f"x{index}" for index, array in enumerate(row.given)]
     arrays = {name: np.asarray(array) for name, array in zip(names, row.given, strict=True) if array is not None}
-    held = {name: array for name, array in arrays.items() if names.index(name) in row.held}
-    given = {name: array for name, array in arrays.items() if name not in held}
+    constants = {name: array for name, array in arrays.items() if names.index(name) in row.constants}
+    given = {name: array for name, array in arrays.items() if name not in constants}
     outputs = [f"y{index}" for index in range(row.outputs)]
     listless = {name: given for name, given in row.attributes.items() if isinstance(given, np.ndarray)}
     node = make_node(row.operator, names, outputs, name="wrong", domain=row.domain, **{**row.attributes, **dict.fromkeys(listless)})
     node.attribute.extend(make_attribute(name, [], attr_type=AttributeProto.INTS) for name in listless)
     types = {name: array_type(array) for name, array in given.items()}
     sizes = {name: array.shape for name, array in given.items()}
-    return model([node], sizes, outputs, opset=row.opset, types=types, constants=held, domains={row.domain: 1} if row.domain else {}), given
+    return model(
+        [node], sizes, outputs, opset=row.opset, types=types, constants=constants, domains={row.domain: 1} if row.domain else {}
+    ), given
 
 
 def assert_refused(row: Row, way: str) -> None:
