@@ -26,8 +26,8 @@ from tests.fuzzing import graphs, hostile
 from tests.fuzzing.tally import FuzzRun, run
 from tests.support.descs.expression_calls import call_of
 
-OF_SIGNATURES = re.compile(r"(missing|takes|unexpected).* argument|values for argument")
-"""Python's message for calls that do not fit a function's signature."""
+OF_SIGNATURES = re.compile(r"(missing|takes|unexpected).* argument|values for argument|takes .* by position, but \d+ values were passed")
+"""The messages, Python's and dmlpy's, for calls that do not fit a function's signature."""
 MAX_ELEMENTS = 2**40
 """Of an expression that another one is made of."""
 BINARY: list[Callable[[Any, Any], Any]] = [
