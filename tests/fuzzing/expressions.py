@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import inspect
 import operator
-import re
 import sys
 from collections.abc import Callable, Sequence
 from functools import cache
@@ -26,8 +25,6 @@ from tests.fuzzing import graphs, hostile
 from tests.fuzzing.tally import FuzzRun, run
 from tests.support.descs.expression_calls import call_of
 
-OF_SIGNATURES = re.compile(r"(missing|takes|unexpected).* argument|values for argument|takes .* by position, but \d+ values were passed")
-"""The messages, Python's and dmlpy's, for calls that do not fit a function's signature."""
 MAX_ELEMENTS = 2**40
 """Of an expression that another one is made of."""
 BINARY: list[Callable[[Any, Any], Any]] = [
@@ -54,7 +51,7 @@ def expressions(fuzz: FuzzRun) -> str:
             try:
                 operands += _expressions(made(fuzz, operands))
             except TypeError as error:
-                if not OF_SIGNATURES.search(str(error)):
+                if not hostile.OF_SIGNATURES.search(str(error)):
                     raise
     built: list[dml.Graph] = []
     with fuzz.answers(told):

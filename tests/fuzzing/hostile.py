@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import random
+import re
 from collections.abc import Callable, Iterator
 from decimal import Decimal
 from fractions import Fraction
@@ -13,6 +14,9 @@ from typing import Any
 import numpy as np
 
 import dmlpy as dml
+
+OF_SIGNATURES = re.compile(r"(missing|takes|unexpected).* argument|values for argument|takes .* by position, but \d+ values were passed")
+"""The messages, Python's and dmlpy's, of the TypeError for a call that does not fit a function's signature."""
 
 
 class Raises:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import re
 from collections.abc import Callable, Iterator
 from functools import partial
 from random import Random
@@ -16,7 +15,7 @@ import dmlpy as dml
 from dmlpy import x
 from dmlpy.graphs import GraphBuilder
 from dmlpy.x.calls import MOST_OPERANDS
-from tests.fuzzing.hostile import Raises, RaisingInteger, RaisingMapping
+from tests.fuzzing.hostile import OF_SIGNATURES, Raises, RaisingInteger, RaisingMapping
 from tests.support.tensors import tensor
 
 
@@ -42,12 +41,8 @@ VALUES: list[Any] = [
 ]
 
 
-OF_SIGNATURES = re.compile(r"(missing|takes).* argument|values for argument")
-"""Python's message for calls that do not fit a function's signature."""
-
-
 def raised(call: Callable[[Any], object]) -> Iterator[str]:
-    """What a call raises other than dmlpy's errors, for each of the values; Python's error on the number of arguments is allowed."""
+    """What a call raises other than dmlpy's errors, for each of the values; an error on the number of arguments is allowed."""
     for index, value in enumerate(VALUES):
         try:
             call(value)
