@@ -1,6 +1,7 @@
 """Arguments that are True or False: other values are refused, since an array has no truth value and the text "no" is true.
 
-The flags of functions may be 1 or 0, as those of descs; options of recurrent layers may not, where a number is one of the wrong place.
+Flags of functions may be 1 or 0, as those of descs. Options of recurrent layers, losses and their graphs may not: a number there is in
+another parameter's place.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ def flag_problems(**flags: Any) -> list[Problem]:
 
 
 def option_problems(**options: Any) -> list[Problem]:
-    """A problem for each option of a layer, by name, that is neither True nor False: a number belongs to another parameter."""
+    """A problem for each option of a layer, a loss or a model's graph, by name, that is neither True nor False."""
     return [_problem(name, value) for name, value in options.items() if not isinstance(value, bool | np.bool_)]
 
 

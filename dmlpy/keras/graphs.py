@@ -10,7 +10,7 @@ import numpy as np
 from dmlpy import x as ops
 from dmlpy.description.coercion import brief
 from dmlpy.description.enums import RecurrentDirection, ReduceFunction
-from dmlpy.description.flags import flag_problems
+from dmlpy.description.flags import option_problems
 from dmlpy.keras.activations import of_rows
 from dmlpy.keras.arguments import size_problems
 from dmlpy.keras.bidirectional import Bidirectional
@@ -36,7 +36,7 @@ def model_graph(layers: Sequence[Layer], input_shape: Sequence[int] | None, *, r
     """The graph of `Sequential.to_graph`, of built layers, of which there is at least one."""
     first = layers[0].input_shape
     assert first is not None
-    problems = _layer_problems(layers) + flag_problems(right_padded=right_padded)
+    problems = _layer_problems(layers) + option_problems(right_padded=right_padded)
     sizes = _sizes(first, input_shape, problems)
     if problems:
         raise DescError(_SUBJECT, problems)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from dmlpy.description.coercion import brief
-from dmlpy.description.flags import flag_problems
+from dmlpy.description.flags import option_problems
 from dmlpy.keras.activations import of_rows
 from dmlpy.messages.naming import class_remedy, did_you_mean
 from dmlpy.messages.problems import DescError, Problem
@@ -75,7 +75,7 @@ class Crossentropy(Loss):
     link: ClassVar[type[ActivationDesc]]
 
     def __init__(self, from_logits: bool = False) -> None:
-        if problems := flag_problems(from_logits=from_logits):
+        if problems := option_problems(from_logits=from_logits):
             raise DescError(type(self).__name__, problems)
         if from_logits:
             function = "sigmoid" if self.link is ActivationSigmoidDesc else "softmax"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from dmlpy.description.coercion import brief
 from dmlpy.description.enums import RecurrentDirection
-from dmlpy.description.flags import flag_problems
+from dmlpy.description.flags import option_problems
 from dmlpy.description.gate_order import GateOrder
 from dmlpy.messages.naming import did_you_mean
 from dmlpy.messages.problems import DescError, Problem
@@ -226,7 +226,7 @@ def _gru(
     *,
     keep: bool,
 ) -> tuple[RecurrentResult, Call]:
-    if problems := flag_problems(reset_after=reset_after):
+    if problems := option_problems(reset_after=reset_after):
         raise DescError("gru", problems)
     layer = _layer("gru", "GRU", direction)._replace(reset_after=bool(reset_after))
     run = Call("gru", layer, {"x": x, "w": w, "r": r, "b": b, "h0": h0}, lengths, _order("gru", gates), device, keep=keep)
