@@ -7,6 +7,7 @@ from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dmlpy.description.coercion import brief
+from dmlpy.description.flags import flag_problems, is_set
 from dmlpy.keras.callbacks import Callback, LambdaCallback
 from dmlpy.keras.data_sources import ArraySource, BatchSource, DataSource
 from dmlpy.keras.metric_callbacks import EarlyStopping, ReduceLROnPlateau, reported_name
@@ -68,6 +69,7 @@ class FitArguments(NamedTuple):
         for name, steps in {"steps_per_epoch": self.steps_per_epoch, "validation_steps": self.validation_steps}.items():
             if steps is not None and (not isinstance(steps, Integral) or steps < 1):
                 reader.problems.append(Problem("data.steps", name, brief(steps), "1 or more"))
+        reader.problems += flag_problems(shuffle=self.shuffle)
         for index, callback in enumerate(self.callbacks or ()):
             if not isinstance(callback, Callback):
                 found = brief(callback) if isinstance(callback, type) else with_article(type(callback).__name__)
@@ -121,14 +123,14 @@ class FitArguments(NamedTuple):
         return data, kept
 
     def _arrays(self, reader: DataReader, data: Data | None, size: int) -> DataSource | None:
-        if self.shuffle and reader.model.stateful:
+        if is_set(self.shuffle) and reader.model.stateful:
             why = ("a stateful layer carries the state of sample i to sample i of the next batch",)
             reader.problems.append(Problem("data.shuffle", "shuffle", "True", "False", why))
         if self.steps_per_epoch is not None:
             why = ("x and y are arrays: an epoch is a pass over all samples",)
             reader.problems.append(Problem("data.steps", "steps_per_epoch", brief(self.steps_per_epoch), "None", why))
         reader.whole_batches(data)
-        return None if data is None else ArraySource(data, size, reader.model.backend.random if self.shuffle else None)
+        return None if data is None else ArraySource(data, size, reader.model.backend.random if is_set(self.shuffle) else None)
 
     def _validation(self, reader: DataReader, kept: Data | None, size: int, epochs: int) -> DataSource | None:
         given = self.validation_data

@@ -115,7 +115,7 @@ class Run:
             if model.stop_training:
                 break
         if self.source.ended:
-            warnings.warn(f"the batches have ended in epoch {self.epoch + 1} of {self.epochs}; the run ends with them", stacklevel=4)
+            warnings.warn(f"the batches have ended in epoch {self.epoch + 1} of {self.epochs}; the run ends with them", stacklevel=5)
             model.stop_training = True
             if not self.batch:
                 return

@@ -212,7 +212,6 @@ class Sequential:
         """The optimizer that updates the weights. Raises DescError before `compile`."""
         return self._known_compiled().optimizer
 
-    @check_flags
     def fit(
         self,
         x: Any,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from dmlpy.description.enums import MatrixTransform
-from dmlpy.description.flags import check_flags
+from dmlpy.description.flags import flag_problems
 from dmlpy.description.tensors import TensorDesc
 from dmlpy.devices.host.blas import limited, worth
 from dmlpy.keras.activation_gradients import Passed, refuse_untrainable
@@ -60,7 +60,6 @@ class Dense(Layer):
         DescError: arguments that the layer cannot have, all of them together.
     """
 
-    @check_flags
     def __init__(
         self,
         output_dim: int,
@@ -74,7 +73,7 @@ class Dense(Layer):
     ) -> None:
         super().__init__(**kwargs)
         self.output_dim = output_dim
-        problems = size_problems(output_dim=output_dim)
+        problems = size_problems(output_dim=output_dim) + flag_problems(bias=bias)
         self.init: Initializer = found_argument(find_initializer, init, "init", problems)
         self.activation: OperatorDesc = found_argument(find_activation, activation, "activation", problems)
         self.bias = bias
@@ -214,7 +213,6 @@ class Embedding(Layer):
 
     input_type: ClassVar[type[np.generic]] = np.int32
 
-    @check_flags
     def __init__(
         self,
         input_dim: int,
@@ -232,7 +230,8 @@ class Embedding(Layer):
         super().__init__(**kwargs)
         self.input_dim = input_dim
         self.output_dim = output_dim
-        problems = size_problems(input_dim=input_dim, output_dim=output_dim) + dropout_problems(dropout=dropout)
+        problems = size_problems(input_dim=input_dim, output_dim=output_dim)
+        problems += dropout_problems(dropout=dropout) + flag_problems(mask_zero=mask_zero)
         self.init: Initializer = found_argument(find_initializer, init, "init", problems)
         self._regularizer: Regularizer | None = found_argument(find_regularizer, W_regularizer, "W_regularizer", problems)
         if problems:

@@ -101,7 +101,7 @@ class RNNBase(nn.Module):
         self._refuse(self._argument_problems(dtype, device))
         self.dropout = float(dropout)
         if dropout > 0 and num_layers == 1:
-            warnings.warn(f"dropout = {dropout:g} has no effect: it acts between layers, and there is one", stacklevel=3)
+            warnings.warn(f"dropout = {dropout:g} has no effect: it acts between layers, and there is one", stacklevel=4)
         self.layout = ParamsLayout(mode.lower(), num_layers, hidden_size, input_size, bidirectional, proj_size)
         kept = [block for block in self.layout.blocks() if bias or not block.kind.startswith("bias")]
         kept.sort(key=lambda block: (block.layer, block.direction, _ORDER.index(block.kind)))

@@ -179,3 +179,17 @@ def test_every_code_is_reached(code: str, tmp_path: Path) -> None:
 def test_every_code_of_the_package_is_in_the_table() -> None:
     emitted = {code for path in FOLDER.glob("*.py") for code in codes_in(path.read_text(encoding="utf-8"))}
     assert emitted == set(CODES)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: Dense(0, bias="no"),
+        lambda: Embedding(0, 5, mask_zero="no"),
+        lambda: compiled().fit(zeros(2, 4), zeros(2, 1), shuffle="no", nb_epoch=-1),
+    ],
+)
+def test_flags_are_reported_with_the_other_arguments(call: Callable[[], object]) -> None:
+    with pytest.raises(dml.DescError, match="expected True or False") as raised:
+        call()
+    assert len(raised.value.problems) == 2

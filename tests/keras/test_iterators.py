@@ -109,8 +109,9 @@ def test_evaluation() -> None:
 @pytest.mark.parametrize("batches", [4, 3])
 def test_an_iterator_that_ends_ends_the_run(batches: int) -> None:
     made = line()
-    with pytest.warns(UserWarning, match="the batches have ended in epoch 2 of 5"):
+    with pytest.warns(UserWarning, match="the batches have ended in epoch 2 of 5") as warned:
         history = made.fit((BATCHES[0] for _ in range(batches)), steps_per_epoch=3, epochs=5, verbose=0)
+    assert warned[0].filename == __file__
     assert made.optimizer.iterations == batches
     assert history.epoch == list(range(batches - 2)), "an epoch of no batch is none"
 

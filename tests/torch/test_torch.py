@@ -436,8 +436,9 @@ def test_a_checkpoint_has_the_masks_of_the_first_run() -> None:
 
 
 def test_dropout_with_one_layer_warns() -> None:
-    with pytest.warns(UserWarning, match="acts between layers"):
+    with pytest.warns(UserWarning, match="acts between layers") as warned:
         module = dt.GRU(INPUT, HIDDEN, dropout=0.5)
+    assert warned[0].filename == __file__
     x = torch.randn(STEPS, BATCH, INPUT)
     assert torch.equal(module(x)[0], module(x)[0])
 
