@@ -8,7 +8,7 @@ from dmlpy.description.descs import OperatorDesc
 from dmlpy.description.enums import DataType
 from dmlpy.description.markers import In, Out
 from dmlpy.description.support import SupportRow
-from dmlpy.description.tensors import TensorDesc  # noqa: TC001  pydantic reads it
+from dmlpy.description.tensors import TensorDesc  # noqa: TC001  (pydantic reads it)
 from dmlpy.devices.flops import flops
 
 _FLOAT = frozenset({DataType.FLOAT32})

@@ -41,12 +41,11 @@ def _group(ir: GraphIR, last: int) -> NodeGroup | None:
     product = _writer(ir, (last, "input_tensor"), ElementWiseMultiplyDesc)
     if product is None:
         return None
-    factors = [_writer(ir, (product, place), ElementWiseDequantizeLinearDesc) for place in ("a_tensor", "b_tensor")]
-    if None in factors or factors[0] == factors[1]:
+    a, b = (_writer(ir, (product, f"{name}_tensor"), ElementWiseDequantizeLinearDesc) for name in "ab")
+    if a is None or b is None:
         return None
     uses: dict[str, Use] = {f"output_{part}": (last, part) for part in ("scale_tensor", "zero_point_tensor")}
-    for name, factor in zip("ab", factors, strict=True):
-        assert factor is not None  # they were compared with it
+    for name, factor in (("a", a), ("b", b)):
         uses |= {f"{name}_tensor": (factor, "input_tensor")}
         uses |= {f"{name}_{part}": (factor, part) for part in ("scale_tensor", "zero_point_tensor")}
     if not all(use in ir.reads for use in uses.values()):
@@ -56,8 +55,7 @@ def _group(ir: GraphIR, last: int) -> NodeGroup | None:
     except DescError:
         return None
     reads: dict[str, Source] = {place: ir.reads[use] for place, use in uses.items()}
-    nodes = {*factors, product} - {None}
-    return NodeGroup((*sorted((node for node in nodes if node is not None), key=ir.step), last), whole, reads)
+    return NodeGroup((*sorted((a, b, product), key=ir.step), last), whole, reads)
 
 
 def _writer(ir: GraphIR, use: Use, kind: type[OperatorDesc]) -> int | None:
