@@ -28,6 +28,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from dmlpy.description.coercion import brief
+from dmlpy.description.flags import option_problems
 from dmlpy.description.form_remedies import spelling_remedy
 from dmlpy.description.gate_order import Cell, GateOrder
 from dmlpy.messages.naming import did_you_mean, nearest, plural
@@ -107,9 +108,11 @@ class ParamsLayout:
         problems = [*_choice("rnn_mode", self.rnn_mode, _CELLS)]
         for name in ("num_layers", "num_units", "input_size", "num_proj"):
             problems += self._number(name, least=0 if name == "num_proj" else 1)
-        for name in ("bidirectional", "skip_input"):
-            problems += self._flag(name)
+        flags = {"bidirectional": self.bidirectional, "skip_input": self.skip_input}
+        problems += option_problems(**flags)
         if not problems:
+            for name, value in flags.items():
+                object.__setattr__(self, name, bool(value))
             problems += self._broken_rules()
         if problems:
             raise DescError("ParamsLayout", problems)
@@ -122,13 +125,6 @@ class ParamsLayout:
             yield Problem("field.form", name, brief(value), f"at most {_MOST[name]}")
         else:
             object.__setattr__(self, name, int(value))
-
-    def _flag(self, name: str) -> Iterator[Problem]:
-        value = getattr(self, name)
-        if not isinstance(value, bool | np.bool_):
-            yield Problem("field.form", name, brief(value), "True or False")
-        else:
-            object.__setattr__(self, name, bool(value))
 
     def _broken_rules(self) -> Iterator[Problem]:
         if self.num_proj and self.rnn_mode != "lstm":
