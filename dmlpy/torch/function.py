@@ -12,14 +12,28 @@ from dmlpy.messages.naming import with_article
 from dmlpy.messages.problems import DescError, DmlError, Problem
 from dmlpy.torch.calls import KINDS
 from dmlpy.torch.direct import are_plain, dual_level, is_followed, transforms_are_active
-from dmlpy.torch.operators import FLOATS, RESULTS, Network, gradient_op, gradients_of, network_op, with_tail
+from dmlpy.torch.operators import (
+    FLOATS,
+    GRADIENT_TENSORS,
+    GRADIENTS,
+    RESULTS,
+    Network,
+    gradient_op,
+    gradients_of,
+    network_op,
+    staged_gradients,
+    with_tail,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Hashable, Mapping, Sequence
 
     from dmlpy.torch.calls import StagedCall
 
 _Results: TypeAlias = tuple[torch.Tensor, torch.Tensor, torch.Tensor | None]
+
+_MOST_GRADIENTS = 16
+"""The kinds of gradients of a call whose operators are known without looking them up."""
 
 
 class DerivativeError(DmlError, RuntimeError):
@@ -359,40 +373,76 @@ class DifferentiableCall:
         self.network, self.staged = network, staged
         tensors = staged.operator.desc.tensors()
         self._state_sizes = [tensors[name].sizes if name in tensors else None for name in ("input_h", "input_c")]
+        self._gradients: dict[Hashable, StagedCall | None] = {}
+        """The calls of the gradient by what they depend on; None where such calls are not staged."""
 
     def __call__(self, tensors: Mapping[str, torch.Tensor | None]) -> dict[str, torch.Tensor]:
         """Returns new results by name; None counts as zeros."""
-        input, given = tensors["input"], (tensors["input_h"], tensors["input_c"])
+        found = _DirectFunction.apply(tensors["input"], tensors["input_h"], tensors["input_c"], tensors["params"], self)
+        return dict(zip(RESULTS, found, strict=False))
+
+    def gradients(self, tensors: Sequence[torch.Tensor | None], wanted: tuple[bool, ...]) -> tuple[torch.Tensor | None, ...]:
+        """The gradients of the `wanted` of the input, the states and the parameters; None for the others.
+
+        Args:
+            tensors: the first arguments of the operator `gradient_op`, up to `reserve`; initial states that are None count as zeros.
+            wanted: its last argument.
+        """
+        # Gradients have strides like those of their tensors. Hooks of saved tensors may have changed all else.
+        key = (
+            wanted,
+            *[
+                None if tensor is None else (tensor.shape, tensor.dtype, tensor.stride() if at < len(wanted) and wanted[at] else None)
+                for at, tensor in enumerate(tensors)
+            ],
+        )
+        try:
+            call = self._gradients[key]
+        except KeyError:
+            if len(self._gradients) == _MOST_GRADIENTS:
+                self._gradients.clear()
+            call = self._gradients[key] = staged_gradients(self.with_states(tensors), self.network, wanted)
+        if call is None:
+            return gradients_of(self.with_states(tensors), self.network, wanted)
+        found = call(dict(zip(GRADIENT_TENSORS, tensors, strict=True)))
+        return tuple(map(found.get, GRADIENTS))
+
+    def with_states(self, tensors: Sequence[torch.Tensor | None]) -> tuple[torch.Tensor | None, ...]:
+        """The tensors of `gradients` with zeros as the initial states that are None."""
+        input, *states = tensors[:3]
         assert input is not None
-        states = [
+        given = [
             state if state is not None or sizes is None else input.new_zeros(sizes)
-            for state, sizes in zip(given, self._state_sizes, strict=True)
+            for state, sizes in zip(states, self._state_sizes, strict=True)
         ]
-        return dict(zip(RESULTS, _DirectFunction.apply(input, *states, tensors["params"], self), strict=False))
+        return (input, *given, *tensors[3:])
 
 
 class _DirectFunction(_WithoutTangents, torch.autograd.Function):
-    """`_PlainFunction` without PyTorch's dispatcher, whose results are the output and the states."""
+    """`_PlainFunction` without PyTorch's dispatcher, whose results are the output and the states. States that are None count as zeros."""
 
     @staticmethod
     def forward(
         ctx: Any,
         input: torch.Tensor,
-        input_h: torch.Tensor,
+        input_h: torch.Tensor | None,
         input_c: torch.Tensor | None,
         params: torch.Tensor,
         call: DifferentiableCall,
     ) -> tuple[torch.Tensor, ...]:
         found = call.staged({"input": input, "input_h": input_h, "input_c": input_c, "params": params})
-        ctx.save_for_backward(input, input_h, input_c, params, None, found["reserve_space"])
-        ctx.attributes, ctx.tail = call.network, 0
+        ctx.save_for_backward(input, input_h, input_c, params, found.pop("reserve_space"))
+        ctx.call = call
         ctx.set_materialize_grads(False)
-        return tuple([found[name] for name in RESULTS if name in found])
+        return tuple(found.values())
 
     @staticmethod
     def backward(ctx: Any, *upstream: torch.Tensor | None) -> tuple[torch.Tensor | None, ...]:
-        tensors = _gradient_tensors(ctx, upstream)
+        call: DifferentiableCall = ctx.call
+        *saved, reserve = ctx.saved_tensors
+        tensors = (*saved, None, *(upstream if len(upstream) == len(RESULTS) else (*upstream, None)), reserve)
         # Hooks may have changed what was saved.
         if torch.is_grad_enabled() or is_followed() or not are_plain(tensors):
-            return *_dispatched_gradients(ctx, tensors), None
-        return *gradients_of(tensors, ctx.attributes, ctx.needs_input_grad[_WHERE_WANTED]), None
+            ctx.attributes, ctx.tail = call.network, 0
+            return *_dispatched_gradients(ctx, call.with_states(tensors)), None
+        return *call.gradients(tensors, ctx.needs_input_grad[_WHERE_WANTED]), None

@@ -324,6 +324,9 @@ class RNNBase(nn.Module):
         if isinstance(input, PackedSequence) or (key := self._direct_key(params, input, states)) is None:
             return self._checked_call(params, input, states)
         if (direct := self._direct.get(key)) is not None:
+            if input.dim() == 3 and not self.batch_first:
+                output, last = self._run_directly(direct, params, input, states)
+                return output, self._states_shown(last)
             return self._unpacked(_Call(params, None, direct), input, states)
         found = self._checked_call(params, input, states)
         if key not in self._direct:
@@ -370,10 +373,7 @@ class RNNBase(nn.Module):
     ) -> tuple[torch.Tensor, _States]:
         params = call.params
         if call.direct is not None:
-            h, cell = (*(states or ()), None, None)[:2]
-            found = call.direct({"input": input, "input_h": h, "input_c": cell, "params": params})
-            h = found["output_h"]
-            return found["output"], (h, found["output_c"]) if "output_c" in found else (h,)
+            return self._run_directly(call.direct, params, input, states)
         if states is None:
             states = tuple(input.new_zeros(sizes) for sizes in self._state_sizes(input.shape[1]))
         tail = self.layout.size - params.numel()
@@ -385,6 +385,14 @@ class RNNBase(nn.Module):
         flags = {"training": self.training, "batch_first": batch_first}
         output, h, c = run(network, input, states[0], cell, params, lengths, tail=tail, mixed=call.mixed, **flags)
         return output, (h,) if c is None else (h, c)
+
+    @staticmethod
+    def _run_directly(
+        direct: StagedCall | DifferentiableCall, params: torch.Tensor, input: torch.Tensor, states: _States | None
+    ) -> tuple[torch.Tensor, _States]:
+        h, cell = (None, None) if states is None else (*states, None)[:2]
+        output, *last = direct({"input": input, "input_h": h, "input_c": cell, "params": params}).values()
+        return output, tuple(last)
 
     def _network(self, dropout: float) -> Network:
         direction = "bidirectional" if self.bidirectional else "unidirectional"

@@ -26,7 +26,9 @@ FLOATS = (torch.float32, torch.float16, torch.bfloat16)
 DIFFERENTIABLE = ("input", "input_h", "input_c", "params")
 """The tensors that have gradients, in the order of the operators' arguments."""
 RESULTS = ("output", "output_h", "output_c")
-_GRADIENTS = tuple(f"{name}_backprop" for name in DIFFERENTIABLE)
+GRADIENTS = tuple(f"{name}_backprop" for name in DIFFERENTIABLE)
+GRADIENT_TENSORS = (*DIFFERENTIABLE, "sequence_lengths", *[f"{name}_backprop" for name in RESULTS], "reserve_space")
+"""The tensors that gradients are computed from, in the order of the operator's arguments."""
 
 _TENSORS = "Tensor input, Tensor input_h, Tensor? input_c, Tensor params, Tensor? sequence_lengths"
 _NETWORK = "str rnn_mode, str input_mode, str direction, float dropout, int num_proj"
@@ -140,14 +142,27 @@ def gradients_of(tensors: Sequence[Any], network: Network, wanted: Sequence[bool
         network: its attributes.
         wanted: its last argument.
     """
+    call, named = _gradient_call_of(tensors, network, wanted)
+    found = call(named)
+    return tuple(map(found.get, GRADIENTS))
+
+
+def staged_gradients(tensors: Sequence[Any], network: Network, wanted: Sequence[bool]) -> StagedCall | None:
+    """The staged call that computes gradients as `gradients_of` does, for tensors like these; None if they are too large."""
+    call, _ = _gradient_call_of(tensors, network, wanted)
+    return call if isinstance(call, StagedCall) else None
+
+
+def _gradient_call_of(tensors: Sequence[Any], network: Network, wanted: Sequence[bool]) -> tuple[OperatorCall, dict[str, torch.Tensor]]:
+    """The call that computes gradients, and its tensors by name."""
     *given, output_backprop, output_h_backprop, output_c_backprop, reserve = tensors
     named = _name_tensors(*given)
     for name, gradient in zip(RESULTS, (output_backprop, output_h_backprop, output_c_backprop), strict=True):
         if gradient is not None:
             named[f"{name}_backprop"] = _detached(gradient)
     names = tuple([name for name, is_wanted in zip(DIFFERENTIABLE, wanted, strict=True) if is_wanted])
-    found = _gradient_call(network, reserve.device, names, tuple(reserve.shape), _key(named))(named | {"reserve_space": reserve})
-    return tuple(map(found.get, _GRADIENTS))
+    call = _gradient_call(network, reserve.device, names, tuple(reserve.shape), _key(named))
+    return call, named | {"reserve_space": reserve}
 
 
 for _kind in ("CPU", "CUDA"):

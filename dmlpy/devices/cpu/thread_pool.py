@@ -101,10 +101,13 @@ class ThreadPool:
             tiles: the tiles of a stage, at most, where threads acquire them.
             memory: the owner of the parameters: late threads still read them.
         """
+        if threads == 1:
+            body(ctypes.c_int64(parameters), *ALONE)
+            return
         has_pool, me = False, object()
         try:
             try:
-                if threads > 1 and (has_pool := self._user.setdefault("launch", me) is me):
+                if has_pool := self._user.setdefault("launch", me) is me:
                     self._run(body, parameters, threads, stages, tiles, memory)
             finally:
                 self._release(me)

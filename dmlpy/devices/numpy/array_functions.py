@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from contextvars import Context
 from functools import cached_property, partial
 from math import isqrt, prod
 from typing import TYPE_CHECKING, Any
@@ -15,6 +14,7 @@ from dmlpy.description.bfloat16 import in_other_type
 from dmlpy.description.enums import DataType
 from dmlpy.description.int4 import pack_tensor, unpack_tensor
 from dmlpy.devices.host.blas import with_limited_blas
+from dmlpy.devices.host.floating_point import without_warnings
 from dmlpy.devices.numpy.plans import COMPUTE
 from dmlpy.devices.plan import ArrayPlan, Launch, Pointers
 from dmlpy.reference.registry import definition, why_undefined
@@ -28,11 +28,6 @@ Reader = Callable[[Array], Array]
 """Converts a tensor's memory to the array that definitions read."""
 Store = Callable[[Array, Any], bool]
 """store(output, result) stores a result, and returns True, or returns False for a kind of result that it does not store."""
-
-_WITHOUT_WARNINGS = Context()
-"""A context in which NumPy ignores floating-point errors. Entering a copy of it takes a tenth of the time of `np.errstate`."""
-_WITHOUT_WARNINGS.run(np.seterr, all="ignore")
-
 
 _WITH_PRODUCTS = ("matrix", "convolution", "attention", "quantized")
 """The families of operators that multiply matrices."""
@@ -131,12 +126,11 @@ class WholePlan(ArrayPlan):
                 elif store is None or not store(output, results[place]):
                     output[...] = results[place]
 
-        context = _WITHOUT_WARNINGS.copy()
         if self._ufunc is not None and inputs is not None:
             written = partial(self._ufunc, inputs["a_tensor"], inputs["b_tensor"], out=only)
-            return lambda stream: context.run(written)
+            return lambda stream: without_warnings(written)
         work = compute_one if len(outputs) == 1 and not self._packs and self._outputs[0].index is None else compute
-        return with_limited_blas(lambda stream: context.run(work), self._product)
+        return with_limited_blas(lambda stream: without_warnings(work), self._product)
 
     def _conversion(self, tensor: TensorDesc) -> Reader | None:
         """The conversion of a tensor's memory to the array that definitions read; None if it is that array."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -14,6 +13,7 @@ from dmlpy.devices.cpu.jit import ACQUIRE, Kernel
 from dmlpy.devices.cpu.launches import Task, steal_timeout_of
 from dmlpy.devices.cpu.recurrent.parameters import PackedMatrixParameters, PackingParameters
 from dmlpy.devices.cpu.recurrent.schedule import Copy, copy
+from dmlpy.devices.host.floating_point import without_warnings
 from dmlpy.devices.host.threads import available_threads
 from dmlpy.devices.plan import PlanPart
 
@@ -129,12 +129,12 @@ class Constants(PlanPart):
         computes = bool(sums) or any(isinstance(source, np.ndarray) and source.dtype != np.float32 for _, source in copies)
 
         def pack() -> None:
-            with np.errstate(all="ignore") if computes else nullcontext():  # infinite biases of opposite signs, or NaN
-                copy(copies)
-                for target, first, second in sums:
-                    np.add(first, second, target, casting="unsafe", dtype=np.float32)
+            copy(copies)
+            for target, first, second in sums:
+                np.add(first, second, target, casting="unsafe", dtype=np.float32)
 
-        return pack, [bind_packing(matrices, self._isa)] if matrices else []
+        # There may be infinite biases of opposite signs, or NaN.
+        return partial(without_warnings, pack) if computes else pack, [bind_packing(matrices, self._isa)] if matrices else []
 
     def _units_terms_and_gates(self) -> dict[str, tuple[int, int, int]]:
         sizes, cell = self._sizes, self._cell

@@ -5,7 +5,6 @@ A tile is some blocks of units for some samples. Both passes use these rules.
 
 from __future__ import annotations
 
-from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
 from math import prod
@@ -17,6 +16,7 @@ from dmlpy.devices.cpu.isa import FLOAT_BYTES
 from dmlpy.devices.cpu.jit import ACQUIRE, Kernel
 from dmlpy.devices.cpu.launches import Task, fuse_launches, steal_timeout_of
 from dmlpy.devices.cpu.structs import ConcurrentParameters
+from dmlpy.devices.host.floating_point import in_order
 from dmlpy.devices.host.threads import available_threads
 
 if TYPE_CHECKING:
@@ -95,14 +95,7 @@ def described_options(cell: RecurrentCell, sizes: RecurrentGeometry, tensors: Co
 
 def make_launch(work: Sequence[Work], *, ignores: bool = False) -> Launch:
     """Work as one launch, which can ignore NumPy's warnings of overflow and invalid values."""
-    calls = fuse_launches(work)
-
-    def launch(stream: int) -> None:
-        with np.errstate(all="ignore") if ignores else nullcontext():
-            for call in calls:
-                call()
-
-    return launch
+    return in_order(fuse_launches(work), ignores=ignores)
 
 
 @dataclass(frozen=True)

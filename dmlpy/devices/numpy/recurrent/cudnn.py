@@ -14,6 +14,7 @@ import numpy as np
 
 from dmlpy.description.arrays import array_at
 from dmlpy.description.tensors import TensorDesc, packed_strides
+from dmlpy.devices.host.floating_point import in_order
 from dmlpy.devices.numpy.plans import COMPUTE
 from dmlpy.devices.numpy.recurrent.definition import DefinitionPlan
 from dmlpy.devices.plan import Launch, Layout, PlanWithoutConstants, Pointers, arrays_of
@@ -109,13 +110,7 @@ class NetworkPlan(PlanWithoutConstants):
         calls = [*self._prologue(arrays, memory)]
         for layer, work, layout in zip(self._stack.layers, self._plans, self._layouts, strict=True):
             calls += self._layer(layer, work, layout, arrays, memory, temporary)
-
-        def launch(stream: int) -> None:
-            with np.errstate(all="ignore"):
-                for call in calls:
-                    call()
-
-        return launch
+        return in_order(calls)
 
     # memory
 
