@@ -259,6 +259,28 @@ def test_reductions_of_integers(data_type: str, monkeypatch: pytest.MonkeyPatch)
             np.testing.assert_array_equal(run(desc, {"input_tensor": x}, "cpu")["output_tensor"], expected, f"{name}, {function}")
 
 
+@pytest.mark.parametrize("function", ["MIN", "MAX"])
+def test_extremes_of_doubles(function: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of any bits: NaN of a group with one of either sign, and -0 is less than 0."""
+    monkeypatch.setattr(plans, "_WORK_OF_A_THREAD", 1)
+    rng, special = np.random.default_rng(7), np.array([0.0, -0.0, np.inf, -np.inf, np.nan, -np.nan, 5e-324, -1.7e308])
+    for name, (sizes, axes, of_input, of_output) in REDUCTIONS.items():
+        out = tuple(1 if axis in axes else size for axis, size in enumerate(sizes))
+        desc = dml.ReduceDesc(
+            input_tensor=tensor(sizes, of_input, "FLOAT64"), output_tensor=tensor(out, of_output, "FLOAT64"), function=function, axes=axes
+        )
+        assert not isinstance(compiled_plan(desc), str)
+        bits = rng.integers(0, 256, (*sizes, 8), np.uint8).view(np.float64)[..., 0]
+        for x in (bits, rng.choice(special[:2], sizes), rng.choice(special[:4], sizes), rng.choice(special, sizes), -np.abs(bits)):
+            x = np.broadcast_to(x[:1], sizes) if of_input and not of_input[0] else x
+            found = run(desc, {"input_tensor": x}, "cpu")["output_tensor"]
+            expected = getattr(x, function.lower())(axis=axes, keepdims=True)
+            np.testing.assert_array_equal(found, expected, name)
+            is_zero, signs = expected == 0, np.signbit(np.where(x == 0, x, 0.0 if function == "MIN" else -0.0))
+            signs = (signs.any if function == "MIN" else signs.all)(axis=axes, keepdims=True)
+            np.testing.assert_array_equal(np.signbit(found[is_zero]), signs[is_zero], name)
+
+
 @pytest.mark.parametrize("axis", [0, 1])
 def test_norms_whose_squares_are_out_of_range(axis: int) -> None:
     """Squares of 1e30 and of 1e-30 are beyond float32's range; beside them are zeros and usual numbers."""

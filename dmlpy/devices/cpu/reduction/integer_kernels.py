@@ -1,4 +1,7 @@
-"""The compiled sums, products and extremes of integers, along rows and of neighbouring columns at once. Sums and products wrap around."""
+"""The compiled sums, products and extremes of integers, and extremes of FLOAT64, along rows and of neighbouring columns at once.
+
+Sums and products wrap around. Extremes of FLOAT64 are those of integers in the same order.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ from llvmlite import ir
 
 from dmlpy.devices.cpu.compiler import types
 from dmlpy.devices.cpu.compiler.functions import declared, intrinsic, jit
-from dmlpy.devices.cpu.memory_kernels import masked_load, set_long, set_word
+from dmlpy.devices.cpu.memory_kernels import masked_load
 from dmlpy.devices.cpu.reduction.kernels import for_each_unit_in_place
 from dmlpy.devices.cpu.reduction.plan import COLUMN_VECTORS, GroupParameters
 from dmlpy.devices.cpu.simd import ADDRESS, Loop, lanes_below
@@ -34,10 +37,25 @@ class Fold:
         self.width, self.integer = dtype.itemsize, ir.IntType(8 * dtype.itemsize)
         limits = np.iinfo(dtype)
         self.start = {"sum": 0, "multiply": 1, "min": int(limits.max), "max": int(limits.min)}[function]
+        self.absent = self.start
+        """The bits of an element that changes nothing."""
+
+    @classmethod
+    def of(cls, function: str, kind: str) -> Fold:
+        """The fold of a type by NumPy's name: of FLOAT64 `min` and `max` only."""
+        return DoubleExtreme(function) if kind == "float64" else cls(function, np.dtype(kind))
+
+    def read(self, builder: Any, bits: Any) -> Any:
+        """The integers that are folded, by the bits of elements."""
+        return bits
+
+    def written(self, builder: Any, total: Any) -> Any:
+        """The bits of the element that a result stands for."""
+        return total
 
     def start_of(self, kind: str) -> int:
         """The bits of the start as a 64-bit integer."""
-        return int(np.array(self.start, kind).astype(np.int64))
+        return int(np.array(self.start, "int64" if kind == "float64" else kind).astype(np.int64))
 
     def combined(self, builder: Any, x: Any, y: Any) -> Any:
         if self._function == "sum":
@@ -56,7 +74,8 @@ class Fold:
         """A start combined with `count` integers or vectors, as it is one, at least one, some bytes apart."""
         loop = Loop(builder, [begin, count, start])
         place, left, total = loop.values
-        total = self.combined(builder, total, builder.load(builder.inttoptr(place, start.type.as_pointer()), align=self.width))
+        bits = builder.load(builder.inttoptr(place, start.type.as_pointer()), align=self.width)
+        total = self.combined(builder, total, self.read(builder, bits))
         left = builder.sub(left, ADDRESS(1))
         loop.repeat_while(builder.icmp_signed(">", left, ADDRESS(0)), [builder.add(place, step), left, total])
         return total
@@ -65,9 +84,36 @@ class Fold:
         return ir.Constant(ir.VectorType(self.integer, lanes), [self.start] * lanes)
 
 
+class DoubleExtreme(Fold):
+    """The least or largest double: NaN if there is one, and -0 is less than 0.
+
+    Doubles are in the order of their bits as integers, those of negative ones in the reverse order. NaN is given an end of it.
+    """
+
+    def __init__(self, function: str) -> None:
+        super().__init__(function, np.dtype(np.int64))
+        infinity = np.inf if function == "min" else -np.inf
+        self.absent, self._nan = int(np.float64(infinity).view(np.int64)), -(1 << 63) if function == "min" else (1 << 63) - 1
+        self.start = self.absent if function == "min" else self.absent ^ ((1 << 63) - 1)
+
+    def read(self, builder: Any, bits: Any) -> Any:
+        double: Any = ir.DoubleType()
+        value = builder.bitcast(bits, ir.VectorType(double, bits.type.count) if isinstance(bits.type, ir.VectorType) else double)
+        is_nan = builder.fcmp_unordered("uno", value, value)
+        return builder.select(is_nan, self._repeated(bits.type, self._nan), self.written(builder, bits))
+
+    def written(self, builder: Any, total: Any) -> Any:
+        signs = builder.ashr(total, self._repeated(total.type, 63))
+        return builder.xor(total, builder.and_(signs, self._repeated(total.type, (1 << 63) - 1)))
+
+    @staticmethod
+    def _repeated(kind: Any, value: int) -> Any:
+        return ir.Constant(kind, [value] * kind.count if isinstance(kind, ir.VectorType) else value)
+
+
 def build_integer_columns(function: str, kind: str, isa: Isa) -> TaskBody:
     """Builds a thread's part of a reduction along columns, to be compiled. The arguments are those of `build_integer_reduction`."""
-    fold, lanes, wide = Fold(function, np.dtype(kind)), isa.lanes, COLUMN_VECTORS * isa.lanes
+    fold, lanes, wide = Fold.of(function, kind), isa.lanes, COLUMN_VECTORS * isa.lanes
     width, (of_one, of_vector, of_vectors) = fold.width, (_of_columns(fold, count) for count in (1, lanes, wide))
 
     @jit
@@ -97,6 +143,7 @@ def _of_columns(fold: Fold, lanes: int) -> Any:
             total = fold.from_memory(builder, begin, step, entries, total)
             left = builder.sub(left, ADDRESS(1))
             loop.repeat_while(builder.icmp_signed(">", left, ADDRESS(0)), [builder.add(begin, outer_step), left, total])
+            total = fold.written(builder, total)
             builder.store(total, builder.inttoptr(y, total.type.as_pointer()), align=fold.width)
 
         return types.void(*[types.int64] * 6), generate
@@ -105,16 +152,16 @@ def _of_columns(fold: Fold, lanes: int) -> Any:
 
 
 def build_integer_reduction(function: str, kind: str, isa: Isa) -> TaskBody:
-    """Builds a thread's part of a reduction of integers along rows, to be compiled.
+    """Builds a thread's part of a reduction of integers or doubles along rows, to be compiled.
 
     Args:
         function: `sum`, `multiply`, `min` or `max`.
-        kind: NumPy's name of the integers' type.
+        kind: NumPy's name of the elements' type.
         isa: the instruction set that it is compiled for.
     """
-    fold, lanes = Fold(function, np.dtype(kind)), isa.lanes
+    fold, lanes = Fold.of(function, kind), isa.lanes
     width, of_some, of_vectors = fold.width, of_some_lanes(fold, lanes), of_whole_vectors(fold, lanes)
-    set_one = set_long if fold.width == ADDRESS.width // 8 else set_word
+    set_one = _result(fold)
     start = fold.start_of(kind)
 
     @jit
@@ -138,6 +185,21 @@ def build_integer_reduction(function: str, kind: str, isa: Isa) -> TaskBody:
     return for_each_unit_in_place(unit, width, isa)
 
 
+def _result(fold: Fold) -> Any:
+    """The intrinsic `set_one(address, total)`, which writes a result that is a 64-bit integer."""
+
+    @intrinsic
+    def set_one(address: Any, total: Any) -> Any:
+        def generate(builder: Any, arguments: Any) -> None:
+            address, total = arguments
+            narrow = builder.trunc(total, fold.integer) if fold.integer.width < ADDRESS.width else total
+            builder.store(fold.written(builder, narrow), builder.inttoptr(address, fold.integer.as_pointer()), align=1)
+
+        return types.void(types.int64, types.int64), generate
+
+    return set_one
+
+
 def _through_long(fold: Fold, generate: Callable[[Any, list[Any], Any], Any]) -> Callable[[Any, Any], Any]:
     """Code whose last argument and result are integers of the fold's type, with 64-bit ones in their place."""
 
@@ -155,9 +217,10 @@ def of_some_lanes(fold: Fold, lanes: int) -> Any:
 
     def fold_all(builder: Any, others: list[Any], start: Any) -> Any:
         address, count = others
-        none = fold.all_of(lanes)
-        pointer = builder.inttoptr(address, none.type.as_pointer())
-        values = masked_load(builder, pointer, fold.width, lanes_below(builder, count, lanes), none)
+        kind = ir.VectorType(fold.integer, lanes)
+        none = ir.Constant(kind, [fold.absent] * lanes)
+        pointer = builder.inttoptr(address, kind.as_pointer())
+        values = fold.read(builder, masked_load(builder, pointer, fold.width, lanes_below(builder, count, lanes), none))
         return fold.combined(builder, start, fold.of_lanes(builder, values))
 
     @intrinsic

@@ -154,7 +154,7 @@ class Groups(NamedTuple):
             tensors: the tensors of the desc by their places.
             reduced: the dimensions that a group extends along.
             reduces: whether the output has one element for each group.
-            integers: the types of integers that the kernels read besides floats.
+            integers: the types that kernels of integers read, FLOAT64 among them, besides other floats.
         """
         types, data_type = {tensor.data_type for tensor in tensors.values()}, tensors["input_tensor"].data_type
         are_integers = types == {data_type} and data_type in integers
@@ -310,12 +310,12 @@ class CompiledReductionPlan(_GroupsPlan):
 
 
 class CompiledIntegerReductionPlan(_GroupsPlan):
-    """A sum, a product, or the largest or smallest element, of each group of integers.
+    """A sum, a product, or the largest or smallest element, of each group of integers; the extremes of groups of FLOAT64, too.
 
     Args:
         groups: the layout of the entries; the output has one element for each group.
         function: the function of a group.
-        data_type: the type of the integers.
+        data_type: the type of the elements.
     """
 
     _stages = False
@@ -323,6 +323,7 @@ class CompiledIntegerReductionPlan(_GroupsPlan):
     def __init__(self, groups: Groups, function: ReduceFunction, data_type: DataType) -> None:
         super().__init__(groups, COLUMN_VECTORS)
         self._choices = function.name.lower(), data_type.numpy.name, host_isa()
+        self._elements = "doubles" if data_type is DataType.FLOAT64 else "integers"
 
     def _kernel(self) -> Function:
         return (INTEGER_REDUCTION if self._layout == "rows" else INTEGER_COLUMNS)(*self._choices)
@@ -331,7 +332,7 @@ class CompiledIntegerReductionPlan(_GroupsPlan):
         return {}
 
     def describe(self) -> str:
-        return f"compiled by LLVM on {self._shares}; {self._count} {self._layout} of {self._entries} integers"
+        return f"compiled by LLVM on {self._shares}; {self._count} {self._layout} of {self._entries} {self._elements}"
 
 
 class CompiledRunningPlan(_GroupsPlan):

@@ -24,7 +24,8 @@ _FUNCTIONS = {
 }
 _SUMMED_INTEGERS = {DataType.INT32, DataType.UINT32, DataType.INT64, DataType.UINT64}
 """The integers whose sums, products, running sums and extremes are compiled."""
-_OF_INTEGERS = {ReduceFunction.SUM, ReduceFunction.MULTIPLY, ReduceFunction.MIN, ReduceFunction.MAX}
+_EXTREMES = {ReduceFunction.MIN, ReduceFunction.MAX}
+_OF_INTEGERS = {ReduceFunction.SUM, ReduceFunction.MULTIPLY, *_EXTREMES}
 
 _BYTES_OF_A_REDUCED_ROW, _BYTES_OF_A_ROW = 96, 192
 """Bytes of a row, at most, for which a copy takes less time than is saved: of an input, and of an input and an output."""
@@ -47,7 +48,9 @@ def reduction_plan(desc: ReduceDesc) -> Plan | str:
         kind = ArgmaxDesc if desc.function is ReduceFunction.ARGMAX else ArgminDesc
         x, y = desc.input_tensor, desc.output_tensor
         return index_plan(kind(input_tensor=x, output_tensor=y, axes=desc.axes, axis_direction=AxisDirection.INCREASING))
-    integers = _SUMMED_INTEGERS if desc.function in _OF_INTEGERS else ()
+    integers = _SUMMED_INTEGERS if desc.function in _OF_INTEGERS else set()
+    if desc.function in _EXTREMES:
+        integers = {*integers, DataType.FLOAT64}
     groups = Groups.of(desc.tensors(), set(desc.axes), reduces=True, integers=integers)
     if isinstance(groups, str):
         return groups
