@@ -202,9 +202,10 @@ def transposed_tile(isa: Isa, *, stored: Storage = "float32") -> Any:
             source, source_row, rows, entries, target, target_row = arguments
             tile = []
             for row in range(lanes):
-                count = builder.select(builder.icmp_signed(">", rows, ADDRESS(row)), entries, ADDRESS(0))
-                tile.append(load_first(builder, source, count))
-                source = builder.add(source, source_row)
+                exists = builder.icmp_signed(">", rows, ADDRESS(row))
+                # Processors take long over memory that is not there, even if no lane of it is loaded: a row that exists is read again.
+                source = builder.add(source, builder.select(exists, source_row, ADDRESS(0))) if row > 0 else source
+                tile.append(load_first(builder, source, builder.select(exists, entries, ADDRESS(0))))
             for value in each_below(builder, transposed(builder, tile), entries):
                 simd.write(builder, value, target)
                 target = builder.add(target, target_row)

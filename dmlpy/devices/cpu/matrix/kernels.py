@@ -75,7 +75,8 @@ def build_packing(stored: Storage, isa: Isa) -> TaskBody:
             source += first * p.b_row
             for term in range(0, p.terms, lanes):
                 for vector in range(VECTORS):
-                    at, to = source + vector * lanes * p.b_row + term * element, target + term * row_size + vector * size
+                    first_row = vector * lanes if vector * lanes < columns else 0  # of those that exist
+                    at, to = source + first_row * p.b_row + term * element, target + term * row_size + vector * size
                     transpose(at, p.b_row, columns - vector * lanes, min(lanes, p.terms - term), to, row_size)
         return scratch
 
