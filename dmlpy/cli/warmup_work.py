@@ -8,7 +8,7 @@ from dmlpy.description.tensors import TensorDesc
 from dmlpy.devices.graphs.elementwise_group_desc import ElementwiseGroupDesc, GroupedOperator
 from dmlpy.devices.graphs.fused_convolution_descs import EpilogueConvolutionDesc
 from dmlpy.devices.graphs.lookup_table_desc import LookupConvolutionDesc, LookupTableDesc
-from dmlpy.devices.graphs.quantized_product_desc import QuantizedElementProductDesc
+from dmlpy.devices.graphs.quantized_binary_desc import BinaryOperator, QuantizedBinaryDesc
 from dmlpy.operators.activation import (
     ActivationGeluDesc,
     ActivationReluDesc,
@@ -267,7 +267,8 @@ def _quantized_layers(kind: str) -> Iterator[tuple[str, OperatorDesc]]:
     parts |= {"output_scale_tensor": scale, "output_zero_point_tensor": zero}
     yield f"sums, {kind}", ElementWiseQuantizedLinearAddDesc(a_tensor=image, b_tensor=image, **parts).with_outputs()
     repeated = {name: part.replace(sizes=image.sizes, strides=(0, 0, 0, 0)) for name, part in parts.items()}
-    yield f"products, {kind}", QuantizedElementProductDesc(a_tensor=image, b_tensor=image, **repeated, output_tensor=image)
+    product = QuantizedBinaryDesc(a_tensor=image, b_tensor=image, **repeated, output_tensor=image, operator=BinaryOperator.MULTIPLY)
+    yield f"products, {kind}", product
     nodes, of_channels = _product_nodes(image), image.replace(strides=(0, 1, 0, 0))
     yield f"element-wise operators, {kind}", ElementwiseGroupDesc(input_tensors=(image,), output_tensor=image, nodes=nodes)
     table: dict[str, Any] = {"input_tensor": image, "constant_tensors": (), "output_tensor": image}

@@ -45,8 +45,8 @@ _QUANTIZING = frozenset({"ELEMENT_WISE_QUANTIZE_LINEAR", "QUANTIZE", "ELEMENT_WI
 """The operators that end a function of bytes."""
 _CONVOLUTION_OF_BYTES = "QUANTIZED_LINEAR_CONVOLUTION"
 """The operator that tables are moved into."""
-_MULTIPLYING = "ELEMENT_WISE_MULTIPLY"
-"""The operator between quantized factors and their quantized product."""
+_BINARY = frozenset(f"ELEMENT_WISE_{name}" for name in ("ADD", "SUBTRACT", "MULTIPLY", "DIVIDE", "MAX", "MIN"))
+"""The operators between two quantized operands and their quantized result."""
 _GATHERS = "GATHER_ND1"
 """The operator in each term of a sum of weighted gathers, which has at least two."""
 
@@ -61,7 +61,7 @@ def assign_buffers(
         device: where it runs.
         compile_node: plans a desc. Rejected descs are not fused and not views.
         fuse: whether normalizations, activations and epilogues are moved into the operators before them, element-wise nodes run as one
-            kernel, functions of bytes are looked up, and quantized products of elements are one node.
+            kernel, functions of bytes are looked up, and element-wise operators of two quantized tensors are one node.
     """
     if fuse:
         if any(desc.short_name() == _NORMALIZING for desc in ir.operators.values()):
@@ -83,10 +83,10 @@ def assign_buffers(
             from dmlpy.devices.graphs.lookup_table_fusion import fuse_lookup_tables  # few graphs have such operators
 
             ir = fuse_lookup_tables(ir, is_element_wise, compile_node)
-            if any(desc.short_name() == _MULTIPLYING for desc in ir.operators.values()):
-                from dmlpy.devices.graphs.quantized_product_fusion import fuse_quantized_products  # imports the quantized operators
+            if any(desc.short_name() in _BINARY for desc in ir.operators.values()):
+                from dmlpy.devices.graphs.quantized_binary_fusion import fuse_quantized_binaries  # imports the quantized operators
 
-                ir = fuse_quantized_products(ir, compile_node)
+                ir = fuse_quantized_binaries(ir, compile_node)
             if any(desc.short_name() == _CONVOLUTION_OF_BYTES for desc in ir.operators.values()):
                 from dmlpy.devices.graphs.lookup_epilogue_fusion import fuse_lookup_epilogues  # imports the quantized products
 

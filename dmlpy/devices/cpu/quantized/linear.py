@@ -1,4 +1,4 @@
-"""The plans of element-wise operators between numbers and bytes: quantization and its inverse, and the quantized sum."""
+"""The plans of element-wise operators between numbers and bytes: quantization and its inverse, and operators of two quantized tensors."""
 
 from __future__ import annotations
 
@@ -29,12 +29,26 @@ class Element(StrEnum):
     QUANTIZE = "quantize"
     DEQUANTIZE = "dequantize"
     ADD = "add"
+    SUBTRACT = "subtract"
     MULTIPLY = "multiply"
+    DIVIDE = "divide"
+    MAX = "max"
+    MIN = "min"
+    SUBTRACT_FROM = "subtract from"
+    DIVIDE_INTO = "divide into"
 
     @property
     def has_y(self) -> bool:
-        """Whether it has two operands, whose order does not matter."""
-        return self in (Element.ADD, Element.MULTIPLY)
+        """Whether it has two operands."""
+        return self not in (Element.QUANTIZE, Element.DEQUANTIZE)
+
+    @property
+    def exchanged(self) -> Element:
+        """The same function with its operands in the other order."""
+        return _WITH_EXCHANGED_OPERANDS.get(self, self)
+
+
+_WITH_EXCHANGED_OPERANDS = {Element.SUBTRACT: Element.SUBTRACT_FROM, Element.DIVIDE: Element.DIVIDE_INTO}
 
 
 class ElementsParameters(UnitParameters):
@@ -114,6 +128,7 @@ class ElementsPlan(PlanWithoutConstants):
         if operation.has_y and _repeats("x", roles, inner):  # the kernel repeats the second one
             tensors = {_EXCHANGED.get(role, role): tensor for role, tensor in tensors.items()}
             roles = [_EXCHANGED.get(role, role) for role in roles]
+            self._operation = operation.exchanged
         self._tensors, self._repeats_y = tensors, _repeats("y", roles, inner)
         self._count = 1 if inner is None else inner.size
         steps = np.zeros((len(_ROLES), 1 + len(axes)), np.int64)

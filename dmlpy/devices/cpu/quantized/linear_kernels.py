@@ -260,6 +260,47 @@ class _Product:
         return self._lanes.builder.fmul(self._operands[0].numbers(x), self._operands[1].numbers(y))
 
 
+class _Others:
+    """About the quotients of results of other operators by the output's scale: the results times a factor."""
+
+    MARGIN = TIE_MARGIN
+
+    def __init__(self, operation: Element, lanes: _Lanes, quantization: _Quantization, x: _Bytes, y: _Bytes) -> None:
+        self._operation, self._lanes, self._operands = operation, lanes, (x, y)
+        self._factor = lanes.simd.repeated(lanes.builder, quantization.factor())
+
+    def steps(self, x: Any, y: Any) -> Any:
+        """The quotients of bytes, as floats."""
+        return self._lanes.builder.fmul(self.exact(x, y), self._factor)
+
+    def exact(self, x: Any, y: Any) -> Any:
+        """The results for what bytes stand for, given as unsigned ones."""
+        return _result(self._lanes.builder, self._operation, self._operands[0].numbers(x), self._operands[1].numbers(y))
+
+
+def _result(builder: Any, operation: Element, x: Any, y: Any) -> Any:
+    """The results of an operator of two operands."""
+    if operation in (Element.MAX, Element.MIN):
+        chosen = builder.fcmp_ordered(">" if operation is Element.MAX else "<", x, y)
+        # NaN in y is chosen as it compares with nothing.
+        return builder.select(builder.or_(chosen, builder.fcmp_unordered("uno", x, x)), x, y)
+    if operation in (Element.SUBTRACT_FROM, Element.DIVIDE_INTO):
+        x, y = y, x
+    instructions = {
+        Element.ADD: builder.fadd,
+        Element.MULTIPLY: builder.fmul,
+        Element.SUBTRACT: builder.fsub,
+        Element.SUBTRACT_FROM: builder.fsub,
+        Element.DIVIDE: builder.fdiv,
+        Element.DIVIDE_INTO: builder.fdiv,
+    }
+    return instructions[operation](x, y)
+
+
+_QUICK: dict[Element, Callable[..., _Sum | _Product]] = {Element.ADD: _Sum, Element.MULTIPLY: _Product}
+"""The operators whose quotients are computed without those of the numbers."""
+
+
 _NAN = FLOAT(float("nan"))
 
 
@@ -287,8 +328,7 @@ def _step(operation: Element, lanes: int) -> Any:
             if operation is Element.DEQUANTIZE:
                 vectors.simd.write(builder, number(x, 0), target)
                 return
-            combine = builder.fmul if operation is Element.MULTIPLY else builder.fadd
-            values = combine(number(x, 0), number(y, 1)) if operation.has_y else vectors.floats(x)
+            values = _result(builder, operation, number(x, 0), number(y, 1)) if operation.has_y else vectors.floats(x)
             last = 2 if operation.has_y else 0
             scale, zero = vectors.floats(scales[last], steps[2 * last]), vectors.bytes(zeros[last], flips[last], steps[2 * last + 1])
             vectors.write_quantized(target, values, scale, zero, *limits)
@@ -316,11 +356,12 @@ def _run(operation: Element, lanes: int, group: int) -> Any:
             vectors = _Lanes(builder, lanes)
             of_x, of_y, of_output = (_Bytes(vectors, *parts) for parts in zip(scales, zeros, flips, strict=True))
             quantization = factor = None
-            both: _Sum | _Product | None = None
+            both: _Sum | _Product | _Others | None = None
             if operation is not Element.DEQUANTIZE:
                 quantization = _Quantization(vectors, of_output if operation.has_y else of_x, *limits)
                 if operation.has_y:
-                    both = (_Product if operation is Element.MULTIPLY else _Sum)(vectors, quantization, of_x, of_y)
+                    of_both = _QUICK.get(operation, partial(_Others, operation))
+                    both = of_both(vectors, quantization, of_x, of_y)
                 else:
                     factor = vectors.simd.repeated(builder, quantization.factor())
             loop = Loop(builder, [ADDRESS(0)])

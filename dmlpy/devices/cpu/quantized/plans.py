@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from dmlpy.devices.cpu.quantized.linear import Element, ElementsPlan
     from dmlpy.devices.cpu.quantized.matrix import ByteProductPlan
     from dmlpy.devices.graphs.lookup_table_desc import LookupConvolutionDesc
-    from dmlpy.devices.graphs.quantized_product_desc import QuantizedElementProductDesc
+    from dmlpy.devices.graphs.quantized_binary_desc import QuantizedBinaryDesc
     from dmlpy.devices.plan import Plan
 
 _BYTES = {DataType.UINT8, DataType.INT8}
@@ -145,12 +145,12 @@ def add_plan(desc: ElementWiseQuantizedLinearAddDesc) -> ElementsPlan | WidenedP
     return _elements_plan(Element.ADD, desc, _ROLES_OF_TWO)
 
 
-@plan("dmlpy.devices.graphs.quantized_product_desc:QuantizedElementProductDesc")
-def multiply_plan(desc: QuantizedElementProductDesc) -> ElementsPlan | WidenedPlan | str:
-    """The plan of a quantized product of elements."""
+@plan("dmlpy.devices.graphs.quantized_binary_desc:QuantizedBinaryDesc")
+def binary_plan(desc: QuantizedBinaryDesc) -> ElementsPlan | WidenedPlan | str:
+    """The plan of an element-wise operator of two quantized tensors."""
     from dmlpy.devices.cpu.quantized.linear import Element
 
-    return _elements_plan(Element.MULTIPLY, desc, _ROLES_OF_TWO)
+    return _elements_plan(Element(desc.operator), desc, _ROLES_OF_TWO)
 
 
 @plan(DynamicQuantizeLinearDesc)
@@ -199,8 +199,7 @@ def _plan_of_tensors(
     from dmlpy.devices.cpu.quantized.linear import ElementsPlan
 
     described = {role: (name, tensors[name]) for role, name in roles.items() if name in tensors}
-    both = {"x", "y", "output"}
-    byte_roles = {"quantize": {"output"}, "dequantize": {"x"}, "add": both, "multiply": both}[operation]
+    byte_roles = {"quantize": {"output"}, "dequantize": {"x"}}.get(operation, {"x", "y", "output"})
     of_bytes = {tensor.data_type for role, (_, tensor) in described.items() if role in byte_roles}
     numbers = {tensor.data_type for role, (_, tensor) in described.items() if role not in byte_roles and "zero" not in role}
     if not of_bytes <= _BYTES or numbers != {DataType.FLOAT32}:

@@ -1,4 +1,4 @@
-"""Products of dequantized values that are quantized again are one node on the CPU, with the bits of the nodes one by one."""
+"""Element-wise operators of two dequantized values are one node on the CPU, with the bits of the nodes one by one."""
 
 from __future__ import annotations
 
@@ -16,7 +16,15 @@ from tests.support.operators.layout_runs import Array
 from tests.support.tensors import tensor
 
 SIZES = (3, 5, 7, 11)
-FUSED = ("a_number", "b_number", "product", "y")
+FUSED = ("a_number", "b_number", "both", "y")
+OPERATORS = {
+    "add": dml.ElementWiseAddDesc,
+    "subtract": dml.ElementWiseSubtractDesc,
+    "multiply": dml.ElementWiseMultiplyDesc,
+    "divide": dml.ElementWiseDivideDesc,
+    "max": dml.ElementWiseMaxDesc,
+    "min": dml.ElementWiseMinDesc,
+}
 TYPES = [("UINT8", "UINT8", "UINT8"), ("INT8", "INT8", "INT8"), ("UINT8", "INT8", "UINT8"), ("INT8", "UINT8", "INT8")]
 
 
@@ -25,18 +33,22 @@ def graph_of(
     types: tuple[str, str, str] = TYPES[0],
     repeats: tuple[int, ...] = (),
     also: str = "",
+    operator: str = "multiply",
+    repeated: str = "b",
     *,
     own: bool = False,
     varies: bool = False,
 ) -> dml.Graph:
-    """A quantized product.
+    """An operator of two quantized tensors.
 
     Args:
         sizes: those of all values.
-        types: of both factors and the result.
-        repeats: dimensions along which the second factor is repeated.
+        types: of both operands and the result.
+        repeats: dimensions along which an operand is repeated.
         also: a value that is an output, too.
-        own: whether the second factor is the first one.
+        operator: the operator.
+        repeated: which operand is repeated.
+        own: whether the second operand is the first one.
         varies: whether scales have an entry for each channel.
     """
     g, numbers = GraphBuilder("net"), {}
@@ -49,15 +61,15 @@ def graph_of(
         }
 
     for name, dtype in zip("ab", types, strict=False):
-        written = [1 if name == "b" and axis in repeats else size for axis, size in enumerate(sizes)]
+        written = [1 if name == repeated and axis in repeats else size for axis, size in enumerate(sizes)]
         strides = [step if size > 1 else 0 for size, step in zip(written, packed_strides(written), strict=True)]
-        x = g.input(name, tensor(*sizes, data_type=dtype, strides=strides if name == "b" and repeats else None))
+        x = g.input(name, tensor(*sizes, data_type=dtype, strides=strides if name == repeated and repeats else None))
         members = {"input_tensor": x, **constants(name, dtype), "output_tensor": tensor(*sizes)}
         numbers[name] = g.add(dml.ElementWiseDequantizeLinearDesc, f"{name}_number", **members)
-    factors = {"a_tensor": numbers["a"], "b_tensor": numbers["a" if own else "b"]}
-    numbers["product"] = g.add(dml.ElementWiseMultiplyDesc, "product", **factors, output_tensor=tensor(*sizes))
+    operands = {"a_tensor": numbers["a"], "b_tensor": numbers["a" if own else "b"]}
+    numbers["both"] = g.add(OPERATORS[operator], "both", **operands, output_tensor=tensor(*sizes))
     output = tensor(*sizes, data_type=types[2])
-    members = {"input_tensor": numbers["product"], **constants("y", types[2]), "output_tensor": output}
+    members = {"input_tensor": numbers["both"], **constants("y", types[2]), "output_tensor": output}
     g.output("y", g.add(dml.ElementWiseQuantizeLinearDesc, "y", **members))
     if own:
         g.output("b_number", numbers["b"])
@@ -89,17 +101,21 @@ def check_same(graph: dml.Graph, scales: tuple[float, float, float] = (0.03, 0.0
     return whole
 
 
-@pytest.mark.parametrize("types", TYPES, ids="-".join)
-@pytest.mark.parametrize("repeats", [(), (2, 3), (0, 3), (0, 1, 2)], ids=str)
-def test_quantized_products_are_one_node(types: tuple[str, str, str], repeats: tuple[int, ...]) -> None:
-    whole = check_same(graph_of(types=types, repeats=repeats))
+REPEATED = [("b", (), TYPES[0]), ("b", (2, 3), TYPES[1]), ("a", (2, 3), TYPES[2]), ("a", (0, 3), TYPES[3]), ("b", (0, 1, 2), TYPES[0])]
+
+
+@pytest.mark.parametrize("operator", OPERATORS)
+@pytest.mark.parametrize(("repeated", "repeats", "types"), REPEATED, ids=str)
+def test_quantized_operators_are_one_node(operator: str, repeated: str, repeats: tuple[int, ...], types: tuple[str, str, str]) -> None:
+    whole = check_same(graph_of(types=types, repeats=repeats, operator=operator, repeated=repeated))
     assert whole.explain_plan().chains == (FUSED,)
     assert len(whole._program.steps) == 1
 
 
 @pytest.mark.parametrize("sizes", [(1,), (15,), (2, 64), (1, 2, 3, 130)], ids=str)
-def test_products_of_all_lengths(sizes: tuple[int, ...]) -> None:
-    assert check_same(graph_of(sizes)).explain_plan().chains == (FUSED,)
+@pytest.mark.parametrize("operator", ["multiply", "divide"])
+def test_all_lengths(sizes: tuple[int, ...], operator: str) -> None:
+    assert check_same(graph_of(sizes, operator=operator)).explain_plan().chains == (FUSED,)
 
 
 @pytest.mark.parametrize(
@@ -117,16 +133,30 @@ def test_products_of_all_lengths(sizes: tuple[int, ...]) -> None:
     ],
     ids=str,
 )
-def test_products_with_any_scales(scales: tuple[float, float, float]) -> None:
+@pytest.mark.parametrize("operator", OPERATORS)
+def test_any_scales(scales: tuple[float, float, float], operator: str) -> None:
     """Quotients that float32 computes in another order, or not at all."""
-    check_same(graph_of((2, 3, 41, 5)), scales)
+    check_same(graph_of((2, 3, 41, 5), operator=operator), scales)
 
 
 def test_scales_of_channels() -> None:
-    check_same(graph_of(varies=True))
+    for operator in OPERATORS:
+        check_same(graph_of(varies=True, operator=operator))
 
 
-@pytest.mark.parametrize("also", ["a", "b", "product"])
+def test_quotients_by_zero() -> None:
+    """Infinite ones are the least and the largest bytes, and 0 / 0, which is NaN, counts as 0."""
+    compiled = dml.compile(graph_of((1, 1, 1, 64), operator="divide"), "cpu")
+    given = arrays(compiled)
+    given["a"] = np.array([6, 7, 8, 9] * 16, np.uint8).reshape(1, 1, 1, 64)
+    given["b"] = np.full((1, 1, 1, 64), 9, np.uint8)
+    zeros = {name: np.broadcast_to(np.uint8(value), given[name].shape) for name, value in (("a_zero", 7), ("b_zero", 9), ("y_zero", 100))}
+    y = np.asarray(compiled(**given | zeros)["y"])
+    np.testing.assert_array_equal(y.ravel(), [0, 100, 255, 255] * 16)
+    assert compiled.explain_plan().chains == (FUSED,)
+
+
+@pytest.mark.parametrize("also", ["a", "b", "both"])
 def test_values_that_others_read_are_written(also: str) -> None:
     assert check_same(graph_of(also=also)).explain_plan().chains == ()
 

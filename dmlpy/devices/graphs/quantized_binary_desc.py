@@ -1,7 +1,8 @@
-"""`QuantizedElementProductDesc`: dequantized factors, their product and its quantization as one operator."""
+"""`QuantizedBinaryDesc`: two dequantized operands, an element-wise operator of both and its quantization as one operator."""
 
 from __future__ import annotations
 
+from enum import StrEnum
 from typing import Annotated
 
 from dmlpy.description.descs import OperatorDesc
@@ -15,17 +16,28 @@ _FLOAT = frozenset({DataType.FLOAT32})
 _BYTES = frozenset({DataType.UINT8, DataType.INT8})
 
 
-class QuantizedElementProductDesc(OperatorDesc):
-    """The product of the elements of two quantized tensors, quantized again, with the roundings of its four operators.
+class BinaryOperator(StrEnum):
+    """An element-wise operator of two operands."""
+
+    ADD = "add"
+    SUBTRACT = "subtract"
+    MULTIPLY = "multiply"
+    DIVIDE = "divide"
+    MAX = "max"
+    MIN = "min"
+
+
+class QuantizedBinaryDesc(OperatorDesc):
+    """An element-wise operator of two quantized tensors, quantized again, with the roundings of its four operators.
 
     Graphs create it from their nodes; DirectML has no such operator. A device without a plan for it runs the nodes separately.
     """
 
-    c_name = "quantized product of elements"
+    c_name = "quantized element-wise operator"
     is_extension = True
     support = (SupportRow("1_0", dims=(1, 8)),)
     formula = """\
-v = ((a - a_zero_point) * a_scale) * ((b - b_zero_point) * b_scale)
+v = operator((a - a_zero_point) * a_scale, (b - b_zero_point) * b_scale)
 y = clamp(round(v / output_scale) + output_zero_point, the range of the output's type)"""
 
     a_tensor: Annotated[TensorDesc, In("*sizes", _BYTES)]
@@ -53,9 +65,12 @@ y = clamp(round(v / output_scale) + output_zero_point, the range of the output's
     """The zero point of the output."""
 
     output_tensor: Annotated[TensorDesc, Out("*sizes", _BYTES)]
-    """The quantized product y."""
+    """The quantized result y."""
+
+    operator: BinaryOperator
+    """The operator between what a and b stand for, as ELEMENT_WISE_ADD to ELEMENT_WISE_MIN compute it."""
 
 
-@flops(QuantizedElementProductDesc)
-def quantized_product_flops(desc: QuantizedElementProductDesc) -> int:
+@flops(QuantizedBinaryDesc)
+def quantized_binary_flops(desc: QuantizedBinaryDesc) -> int:
     return desc.output_tensor.element_count * 7
