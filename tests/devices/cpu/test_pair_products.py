@@ -38,6 +38,7 @@ def strided(rng: np.random.Generator, sizes: tuple[int, ...], memory: tuple[int,
 ROWS: dict[str, tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...] | None, dict[str, Any]]] = {
     "one matrix": ((40, 64), (64, 96), None, {}),
     "odd sizes": ((37, 33), (33, 45), None, {}),
+    "several groups of panels": ((5, 33), (33, 320), None, {}),
     "B transposed": ((13, 51), (70, 51), None, {"trans_b": "TRANSPOSE"}),
     "C, scaled": ((9, 40), (40, 33), (9, 33), {"alpha": 0.5, "beta": -2.0}),
     "a row of C, RELU": ((9, 40), (40, 33), (1, 33), {"fused_activation": dml.ActivationReluDesc()}),

@@ -250,21 +250,23 @@ def build_pairs(stored: Storage, isa: Isa) -> TaskBody:
 
     @jit
     def convert(p: PairParameters, tile: Any, scratch: Any) -> Any:
-        rows = p.entries * p.rows
+        rows, row_size = (p.entries + p.joined - 1) // p.joined * p.rows, p.columns * FLOAT_BYTES
         first, last = rows * tile // p.tiles, rows * (tile + 1) // p.tiles
-        row, source, next_entry = 0, p.source, first
+        row, count, source, target, next_entries = 0, 0, p.source, p.target, first
         for number in range(first, last):
-            if number == next_entry:  # divisions take longer than a short row
-                entry, row = number // p.rows, number % p.rows
+            if number == next_entries:  # divisions take longer than a short row
+                entry, row = number // p.rows * p.joined, number % p.rows
+                count = min(p.joined, p.entries - entry)
                 source = p.source + entry // p.batch * p.source_outer + entry % p.batch * p.source_inner + row * p.source_row
-                next_entry = (entry + 1) * p.rows
-            target = p.target + number * p.columns * FLOAT_BYTES
-            if p.second == 0:
-                convert_row(source, p.terms, target, p.columns)
-            else:
-                convert_rows(source, p.second if 2 * row + 1 < p.terms else 0, target, p.columns)
-            row += 1
-            source += p.source_row
+                target = p.target + (entry * p.rows + row) * row_size
+                next_entries = number + p.rows - row
+            for joined in range(count):
+                of_entry, to = source + joined * p.source_inner, target + joined * p.rows * row_size
+                if p.second == 0:
+                    convert_row(of_entry, p.terms, to, p.columns)
+                else:
+                    convert_rows(of_entry, p.second if 2 * row + 1 < p.terms else 0, to, p.columns)
+            row, source, target = row + 1, source + p.source_row, target + row_size
         return scratch
 
     return share_tiles(PairParameters, convert)

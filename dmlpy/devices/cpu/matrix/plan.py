@@ -101,6 +101,8 @@ _WORK_OF_A_THREAD = 1 << 21
 """Multiplications that are worth waking another thread for."""
 _FLOATS_OF_A_THREAD = 1 << 17
 """Floats to pack that are worth waking another thread for."""
+_JOINED_PANELS = 8
+"""Panels whose rows are read side by side: a processor fetches what follows in memory."""
 _PAIRS_OF_A_THREAD = 1 << 17
 """Pairs to convert that are worth it."""
 _COPIED_FLOATS = 1 << 16
@@ -409,6 +411,7 @@ class PairParameters(CountedParameters):
     columns: Count = field("pairs of a row")
     terms: Count = field("floats of a row, or rows of floats, that exist")
     batch: Count = field("matrices along the inner dimension of the batch")
+    joined: Count = field("matrices of one inner dimension whose rows are read side by side, before the next row of each")
     source: Address = field("the floats")
     source_outer: Bytes = field("from a matrix of floats along the outer dimension of the batch to the next")
     source_inner: Bytes = field("from a matrix of floats along the inner dimension to the next")
@@ -476,6 +479,7 @@ class PairProductPlan(ProductPlan):
             "columns": self._width,
             "terms": self._terms,
             "batch": self._panel_count,
+            "joined": _JOINED_PANELS if self._reads_b else 1,
             "source": source,
             "source_inner": panel,
             "source_row": 2 * row,
@@ -487,8 +491,8 @@ class PairProductPlan(ProductPlan):
         return in_order([super().pack(constants, floats), self._conversion(values, "float32")])
 
     def _conversion(self, values: dict[str, Any], stored: Storage) -> Launch:
-        rows = values["entries"] * values["rows"]
-        threads = Threads.of(available_threads(), rows * values["columns"], _PAIRS_OF_A_THREAD)
+        rows = ceil(values["entries"] / values["joined"]) * values["rows"]
+        threads = Threads.of(available_threads(), values["entries"] * values["rows"] * values["columns"], _PAIRS_OF_A_THREAD)
         parameters = PairParameters.bound({**values, "tiles": min(rows, threads.tiles())})
         return TaskLaunch.of(PAIRS(stored, self._isa), parameters, threads)
 
@@ -504,6 +508,7 @@ class PairProductPlan(ProductPlan):
             "columns": self._pair_terms,
             "terms": self._terms,
             "batch": self._batch[1],
+            "joined": 1,
             "source": tensors["a_tensor"],
             "source_outer": outer,
             "source_inner": inner,
