@@ -267,8 +267,9 @@ def _quantized_layers(kind: str) -> Iterator[tuple[str, OperatorDesc]]:
     parts |= {"output_scale_tensor": scale, "output_zero_point_tensor": zero}
     yield f"sums, {kind}", ElementWiseQuantizedLinearAddDesc(a_tensor=image, b_tensor=image, **parts).with_outputs()
     repeated = {name: part.replace(sizes=image.sizes, strides=(0, 0, 0, 0)) for name, part in parts.items()}
-    product = QuantizedBinaryDesc(a_tensor=image, b_tensor=image, **repeated, output_tensor=image, operator=BinaryOperator.MULTIPLY)
-    yield f"products, {kind}", product
+    of_both: dict[str, Any] = {"a_tensor": image, "b_tensor": image, **repeated, "output_tensor": image}
+    for operator in BinaryOperator:
+        yield f"element-wise operators, {kind}", QuantizedBinaryDesc(**of_both, operator=operator)
     nodes, of_channels = _product_nodes(image), image.replace(strides=(0, 1, 0, 0))
     yield f"element-wise operators, {kind}", ElementwiseGroupDesc(input_tensors=(image,), output_tensor=image, nodes=nodes)
     table: dict[str, Any] = {"input_tensor": image, "constant_tensors": (), "output_tensor": image}
