@@ -100,7 +100,7 @@ struct AttentionParameters {
 
 /// The running softmax of a row over the keys so far, in powers of 2: exponents are scores times log2(e).
 struct State {
-    float most;      // exponent
+    float most;      // what exponents are relative to: the largest one, or less by what leaves weights in the range of a type
     float offset;    // the most that the mask added to one
     float sum;       // of the powers, relative to `most`
     float earlier;   // that of the powers of earlier keys, to which no bias belongs

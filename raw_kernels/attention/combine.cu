@@ -1,6 +1,6 @@
 // Attention where blocks have parts of the keys: merges the results of a row's parts.
 //
-//   y = sum over parts of 2^(most - m) results / sum over parts of 2^(most - m) sum      with m the largest exponent of all parts
+//   y = sum over parts of 2^(most - m) results / sum over parts of 2^(most - m) sum      with m the largest `most` of all parts
 //
 // Warps own rows; the grid is one-dimensional, of any size. The order of sums is that of the parts.
 #include "common/machine.cuh"

@@ -191,12 +191,18 @@ class Additions<T, Own, true> {
     __device__ __forceinline__ void add(typename Own::Scores&, State (&)[Own::own_rows], Seen<Own> const&, KeyTile const&, int, float) {}
 };
 
-/// What is added to the exponents of weights that are rounded to `T`, so that those of small weights are in its range, too: the largest weight
-/// of a row is 2^15 in halves, and what is 2^-29 of it has all digits; 2^-39 of it is the last that is not 0. It leaves with the sum of weights.
+/// What the exponents of a row's weights are relative to as far as its largest score goes: with a weight of 1 for it.
 template <class T>
-inline constexpr float headroom = 0.0f;
+__device__ __forceinline__ float most_of(float largest, float scale) {
+    return largest * scale;
+}
+
+/// In halves with 2^15 for it, so that small weights are in their range, too: what is 2^-29 of the largest one has all digits, and 2^-39 of it
+/// is the last that is not 0. Rounded up: beyond 2^24 floats are 2 apart, and 2^16 is no half.
 template <>
-inline constexpr float headroom<machine::half> = 15.0f;
+__device__ __forceinline__ float most_of<machine::half>(float largest, float scale) {
+    return machine::multiply_add_up(largest, scale, -15.0f);
+}
 
 /// Converts exponents, products with `scale` or scores, to weights of type `T`, and calls rescale(row, factor) for the results so far.
 template <class T, class Own, class Rescale>
@@ -209,8 +215,8 @@ __device__ __forceinline__ void weigh(typename Own::Scores& scores, State (&stat
         for (int j = 1; j < Own::own_scores; ++j) {
             largest = fmaxf(largest, Own::score(scores, i, j));
         }
-        float const most = fmaxf(state.most, over_lanes<Own::lanes, Largest>(largest) * scale);
-        float const origin = origin_of(most), of_weights = origin - headroom<T>;
+        float const most = fmaxf(state.most, most_of<T>(over_lanes<Own::lanes, Largest>(largest), scale));
+        float const origin = origin_of(most);
         float const factor = machine::exp2_flushed(state.most - origin);
         state.most = most;
         state.sum *= factor;
@@ -218,7 +224,7 @@ __device__ __forceinline__ void weigh(typename Own::Scores& scores, State (&stat
 #pragma unroll
         for (int j = 0; j < Own::own_scores; ++j) {
             float& score = Own::score(scores, i, j);
-            score = machine::exp2_flushed(score * scale - of_weights);
+            score = machine::exp2_flushed(fmaf(score, scale, -origin));
             state.sum += score;
         }
         rescale(i, factor);

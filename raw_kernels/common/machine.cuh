@@ -107,6 +107,11 @@ __device__ __forceinline__ double apart(double value) {
     return __dadd_rn(value, -0.0);
 }
 
+/// a * b + c, rounded up.
+__device__ __forceinline__ float multiply_add_up(float a, float b, float c) {
+    return __fmaf_ru(a, b, c);
+}
+
 /// The upper half of a product.
 __device__ __forceinline__ unsigned multiply_high(unsigned a, unsigned b) {
     return __umulhi(a, b);

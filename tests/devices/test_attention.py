@@ -254,6 +254,19 @@ def test_weights_below_the_smallest_half_count(every_device: dml.Device, queries
     assert_close(found / exact, np.ones_like(exact), np.float16)
 
 
+@pytest.mark.parametrize("size", [1500.3, 4000.3])
+@pytest.mark.parametrize("queries", [1, 40])
+def test_scores_of_halves_beyond_whole_floats(every_device: dml.Device, queries: int, size: float) -> None:
+    """Of 18 million and 128 million, where neighbouring floats are 2 and more apart."""
+    rng, desc = np.random.default_rng(41), attention_of(queries, 200, 64, 64, "FLOAT16")
+    given = {name: rng.normal(size=tensor.sizes) for name, tensor in desc.tensors().items() if name != "output_tensor"}
+    given["query_tensor"][...] = size
+    given["key_tensor"][...] = size * rng.permutation(np.linspace(0.2, 1, 200)).reshape(1, 200, 1)
+    given = {name: array.astype(np.float16) for name, array in given.items()}
+    found, exact = run(desc, given, every_device)["output_tensor"], by_definition(desc, given)["output_tensor"]
+    assert_close(found, exact, np.float16)
+
+
 @pytest.mark.parametrize("data_type", ["FLOAT32", "FLOAT16"])
 @pytest.mark.parametrize("sizes", [(1, 1, 1, 1), (16, 64, 32, 64), (17, 65, 33, 65), (70, 131, 40, 130), (2, 200, 5, 140)])
 def test_sizes_about_those_of_tiles(any_device: dml.Device, sizes: tuple[int, int, int, int], data_type: str) -> None:

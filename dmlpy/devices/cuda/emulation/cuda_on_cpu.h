@@ -200,6 +200,13 @@ inline T apart(T value) {
     return value;
 }
 
+inline float multiply_add_up(float a, float b, float c) {
+    const double product = static_cast<double>(a) * b, sum = product + c;             // the product is exact
+    const double added = sum - product, lost = (product - (sum - added)) + (c - added);
+    const float nearest = static_cast<float>(sum);
+    return nearest < sum || (nearest == sum && lost > 0.0) ? nextafterf(nearest, INFINITY) : nearest;
+}
+
 inline unsigned multiply_high(unsigned a, unsigned b) { return unsigned(uint64_t(a) * b >> 32); }
 
 inline unsigned long long multiply_high(unsigned long long a, unsigned long long b) {
