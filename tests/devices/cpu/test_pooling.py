@@ -414,3 +414,15 @@ def test_windows_apart_are_pooled_on_copies_with_contiguous_channels(kind: Any) 
         x = dml.TensorDesc(data_type="FLOAT32", sizes=sizes)
         desc = kind(input_tensor=x, window_size=(window, window), strides=(window, window), **members).with_outputs()
         assert isinstance(compiled_plan(desc), LayoutCopiesPlan) == copies, sizes
+
+
+@pytest.mark.parametrize("strides", [(0, 0, 23, 1), (200, 0, 0, 1), (0, 0, 0, 0)])
+def test_channels_that_repeat_are_copied(strides: tuple[int, ...]) -> None:
+    memory = np.random.default_rng(13).normal(size=600).astype(np.float32)
+    x = np.lib.stride_tricks.as_strided(memory, (2, 11, 17, 9), [4 * stride for stride in strides])
+    members: dict[str, Any] = {"window_size": (4, 5), "strides": (4, 5), "start_padding": (1, 2), "end_padding": (0, 1)}
+    source = dml.TensorDesc(data_type="FLOAT32", sizes=x.shape, strides=strides)
+    desc = dml.MaxPoolingDesc(input_tensor=source, **members).with_outputs("output_tensor")
+    assert isinstance(compiled_plan(desc), LayoutCopiesPlan)
+    expected = by_definition(desc, {"input_tensor": x})["output_tensor"]
+    np.testing.assert_array_equal(run(desc, {"input_tensor": x}, "cpu")["output_tensor"], expected)

@@ -91,7 +91,7 @@ def _on_contiguous_channels(desc: ForwardPoolingDesc) -> LayoutCopiesPlan | None
     size = source.element_count * source.data_type.numpy.itemsize
     if source.sizes[1] < _CHANNELS_OF_COPIES or target.sizes[2:] == (1, 1) or size > _MOST_BYTES_OF_COPIES:
         return None
-    copied = {"input_tensor": dense(source, (1,)), "output_tensor": dense(target, (1,))}
+    copied = {"input_tensor": dense(source, (1,), repeats=False), "output_tensor": dense(target, (1,))}
     inner = pooling_plan(desc.replace(**copied))
     return None if isinstance(inner, str) else LayoutCopiesPlan(inner, desc, copied)
 
@@ -211,7 +211,7 @@ def regions_plan(desc: ForwardRegionsDesc | ROIPoolingDesc) -> RegionsPlan | Lay
         and max(source.element_strides[1], target.element_strides[1]) > 1
         and source.element_count <= _PIXELS_OF_A_RESULT * target.element_count
     ):
-        copied = {place: dense(tensors[place], (1,)) for place in ("input_tensor", "output_tensor")}
+        copied = {place: dense(tensors[place], (1,), repeats=False) for place in ("input_tensor", "output_tensor")}
         return LayoutCopiesPlan(RegionsPlan(desc.replace(**copied)), desc, copied)
     return RegionsPlan(desc)
 
