@@ -375,6 +375,29 @@ def test_nodes_that_wait_are_lowered_for_few_sizes(name: str, given: Any, monkey
         count.clear()
 
 
+def test_whole_numbers_that_are_no_lengths_leave_templates_for_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Scales of a Resize that the model computes: no template takes them as symbols, and those of other sizes hold for one scale each."""
+    count, lower = Counter[str](), DeferredNodes._lower
+
+    def lowered(own: Any, inputs: Any) -> Any:
+        count["lowered"] += 1
+        return lower(own, inputs)
+
+    monkeypatch.setattr(DeferredNodes, "_lower", lowered)
+    nodes = [make_node("Mul", ["s", "one"], ["scales"]), make_node("Resize", ["x", "", "scales"], ["y"], mode="nearest")]
+    proto = model(nodes, {"x": ["a", "b"], "s": [2]}, ["y"], constants={"one": np.float32(1)})
+    compiled = onnx.load(proto).compile("numpy")
+    scales = ((2, 2), (4, 4), (3, 2))
+    for number in range(12):
+        compiled(x=normal(number + 2, 20 - number), s=np.array(scales[number % 3], np.float32))
+    count.clear()
+    for scale in scales:
+        x = normal(31, 17)
+        found = compiled(x=x, s=np.array(scale, np.float32))["y"]
+        np.testing.assert_array_equal(found, np.repeat(np.repeat(x, scale[0], 0), scale[1], 1))
+    assert not count
+
+
 @pytest.mark.parametrize(
     ("array", "are_numbers"),
     [

@@ -7,7 +7,7 @@ computed; for others the nodes are lowered again.
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -48,6 +48,8 @@ _TYPES_OF_NUMBERS = (np.int32, np.float32, np.float64)
 """Types beside INT64 of whole numbers that may be symbolic."""
 _EXACT = 1 << 24
 """What whole numbers are below that FLOAT32 holds exactly."""
+_MOST_FAILED = 2
+"""The templates that may fail in a row with an input's elements of such a type as symbols: then they are no lengths, such as scales."""
 _MOST_RECENT = 3
 """The most programs that a new template is compared with."""
 _RECENT_BYTES = 1 << 12
@@ -68,6 +70,8 @@ class ProgramTemplates:
     def __init__(self, level: FeatureLevel, lower: LowerProgram, cache: LRUCache) -> None:
         self._level, self._lower, self._cache = level, lower, cache
         self._keys: deque[Hashable] = deque()
+        self._failed: Counter[str] = Counter()
+        """How many templates failed in a row in which elements of an input were symbolic that are not of INT64, by its name."""
 
     def program(self, inputs: Inputs) -> Program | None:
         """The program for inputs whose sizes are known, as `lower` gives it.
@@ -75,8 +79,9 @@ class ProgramTemplates:
         Raises:
             CompileError: `lower` raises it.
         """
-        sizes = [number for value in inputs.values() for number in _numbers_of(value)]
-        key = self, tuple(_form_key(value) for value in inputs.values())
+        numbers = self._numbers_of(inputs)
+        sizes = [number for name in inputs for number in numbers[name] or ()]
+        key = self, tuple(_form_key(value, numbers[name]) for name, value in inputs.items())
         form: _Form = self._cache.get(key) or _Form()
         try:
             return self._program_of_form(form, inputs, sizes)
@@ -114,6 +119,8 @@ class ProgramTemplates:
         if form.is_full:
             form.patience *= 2  # so that sizes for which none lasts cost little more than without
         form.misses, form.failures = 0, form.failures + 1
+        elements = self._changing_elements(inputs, changing)
+        self._failed.update(elements)
         try:
             template = self._lower_symbolically(inputs, sizes, changing)
             made = None if template is None else template.program(sizes)
@@ -129,6 +136,8 @@ class ProgramTemplates:
         except Exception:  # of code that does not take symbolic sizes: with integers it is another one, or none
             return None
         form.failures -= 1
+        for name in elements:
+            del self._failed[name]
         if form.is_full:
             del form.templates[0]
         form.templates.append(template)
@@ -141,7 +150,10 @@ class ProgramTemplates:
         for at, symbol in zip(places, trace.symbols, strict=True):
             symbolic_sizes[at] = symbol
         remaining = iter(symbolic_sizes)
-        symbolic = {name: _with_numbers(value, [next(remaining) for _ in _numbers_of(value)]) for name, value in inputs.items()}
+        symbolic = {
+            name: inputs[name] if numbers is None else _with_numbers(inputs[name], [next(remaining) for _ in numbers])
+            for name, numbers in self._numbers_of(inputs).items()
+        }
         with trace.active():
             program = self._lower(symbolic)
             cap = cap_of(self._level)
@@ -149,6 +161,28 @@ class ProgramTemplates:
             if program is None or any(graph.check(cap_of_graph(graph, cap), lenient=True) for graph in program.graphs):
                 return None
         return _Template(SizedTemplate(trace, program, (NodeProto, StoredWeight, TypeProto)), places, sizes, program)
+
+    def _numbers_of(self, inputs: Inputs) -> dict[str, Sequence[int] | None]:
+        """Sizes of inputs, or elements that are known, such as sizes that the model computes; None where none may be symbolic."""
+        return {name: self._numbers(name, value) for name, value in inputs.items()}
+
+    def _numbers(self, name: str, value: Value) -> Sequence[int] | None:
+        if value.array is None:
+            return value.static_sizes if value.sizes is not None else ()
+        if may_follow_from_sizes(value.array) or (self._failed[name] < _MOST_FAILED and _holds_numbers(value.array)):
+            found: list[int] = value.array.ravel().astype(np.int64).tolist()
+            return found
+        return None
+
+    def _changing_elements(self, inputs: Inputs, changing: Sequence[int]) -> list[str]:
+        """The names of inputs with known elements, not of INT64, in some of these places."""
+        found, end = list[str](), 0
+        for name, numbers in self._numbers_of(inputs).items():
+            start, end = end, end + len(numbers or ())
+            array = inputs[name].array
+            if array is not None and not may_follow_from_sizes(array) and any(start <= at < end for at in changing):
+                found.append(name)
+        return found
 
 
 class _Form:
@@ -212,27 +246,17 @@ def _holds_numbers(array: Array) -> bool:
     return bool(np.all((np.abs(array) < _EXACT) & (array == np.trunc(array)) & ~negative_zero))
 
 
-def _numbers_of(value: Value) -> Sequence[int]:
-    """The sizes of an input, or its elements if these are known and short integers, such as sizes that the model computes."""
-    if value.array is None:
-        return value.static_sizes if value.sizes is not None else ()
-    found: list[int] = value.array.ravel().astype(np.int64).tolist() if _holds_numbers(value.array) else []
-    return found
-
-
 def _with_numbers(value: Value, numbers: Sequence[int]) -> Value:
     """The input with other numbers of `_numbers_of`."""
     if value.array is None:
         return replace(value, sizes=tuple(numbers) if value.sizes is not None else None)
-    if not _holds_numbers(value.array):
-        return value
     return replace(value, array=SizedArray.of(numbers, value.array.shape, value.array.dtype))
 
 
-def _form_key(value: Value) -> Hashable:
-    """The key of a value for which nodes are lowered, without its sizes and short elements."""
+def _form_key(value: Value, numbers: Sequence[int] | None) -> Hashable:
+    """The key of a value for which nodes are lowered, without the sizes or elements that may be symbolic."""
     if value.array is not None:
-        return value.element, value.array.shape, None if _holds_numbers(value.array) else value.array.tobytes()
+        return value.element, value.array.shape, value.array.tobytes() if numbers is None else None
     return value.element, value.kind, None if value.sizes is None else len(value.sizes)
 
 
