@@ -555,3 +555,18 @@ def test_a_range_has_steps() -> None:
     proto, _ = built(Row("Range", (np.float32(0), np.float32(3), np.float32(0)), (), constants=(0, 1, 2)))
     with pytest.raises(dml.CompileError, match=r"wrong.input 2 'delta' is 0"):
         onnx.load(proto).compile("numpy")
+
+
+@pytest.mark.parametrize("operator", ["Conv", "ConvInteger"])
+def test_an_image_of_pads_alone_is_convolved(operator: str) -> None:
+    """As ONNX Runtime does, which refuses it of poolings alone."""
+    integer = operator == "ConvInteger"
+    dtype = np.uint8 if integer else np.float32
+    image, weights, bias = np.zeros((1, 2, 0, 3), dtype), np.ones((3, 2, 2, 1), dtype), np.array([1, -2, 4], np.float32)
+    names = ["x", "weights", *["bias"] * (not integer)]
+    node = make_node(operator, names, ["y"], pads=[2, 0, 1, 0])
+    constants = {"weights": weights, "bias": bias}
+    types = {"x": TensorProto.UINT8 if integer else TensorProto.FLOAT}
+    proto = model([node], {"x": [1, 2, "n", 3]}, ["y"], constants={name: constants[name] for name in names[1:]}, types=types)
+    expected = np.zeros((1, 3, 2, 3), np.int32) if integer else np.broadcast_to(bias.reshape(3, 1, 1), (1, 3, 2, 3))
+    np.testing.assert_array_equal(onnx.load(proto).compile("numpy")(x=image)["y"], expected, strict=True)

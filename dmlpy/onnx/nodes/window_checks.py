@@ -78,12 +78,12 @@ def _window_problems(node: Node, lengths: Sequence[int]) -> Iterator[Problem]:
             expected = f"at least {window.extent} along axis {axis} with the pads, which the window spans"
             yield Problem("onnx.invalid", node.input_label(0), listed(node.sizes(0)), expected)
             fits = False
-    if fits and node.value(0).is_empty and all(window.rounded_up > 0 for window in windows.axes):
+    if is_pooling and fits and node.value(0).is_empty and all(window.rounded_up > 0 for window in windows.axes):
         yield from _empty_image_problems(node)
 
 
 def _empty_image_problems(node: Node) -> Iterator[Problem]:
-    """An image without elements has no windows, whatever its pads; ONNX Runtime refuses it, but for a transposed convolution."""
+    """An image without elements has none to pool, whatever its pads; ONNX Runtime refuses it. A convolution of pads alone is its bias."""
     sizes = node.sizes(0)
     if 0 in sizes[2:] and sizes[0]:
         yield Problem("onnx.invalid", node.input_label(0), listed(sizes), "elements along each dimension that windows slide over")
