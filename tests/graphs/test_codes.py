@@ -84,6 +84,7 @@ OTHERS: dict[str, Callable[[Path], Any]] = {
     "graph.slot": null_slot,
     "graph.view": of_builder(lambda g, x: x.reshape(7)),
     "graph.value": of_builder(lambda g, x: g.add(dml.ActivationEluDesc, input_tensor=x, alpha=x)),
+    "value.range": lambda _: network().label(99),
     "level.graph": lambda _: network().check("2_0"),
     "level.constant": lambda _: network().check("6_1"),
     "serialized.constant": lambda _: load_serialized(writer.write(Dump([relu()], ["x"], ["y"]))).read_constant("x"),
