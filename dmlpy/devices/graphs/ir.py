@@ -217,6 +217,13 @@ class GraphIR:
                 sizes[source] = max(sizes.get(source, 0), self.seen(use).extent_in_bytes)
         return sizes
 
+    def is_read_once(self, source: Source) -> bool:
+        """Whether a value is computed, and read as it is written by one node alone."""
+        if source not in self.tensors:
+            return False
+        uses, written = self.readers.get(source, ()), self.tensors[source]
+        return len(uses) == 1 and source not in self.given and source not in self.uncovered and self.seen(uses[0]) == written
+
     def order(self) -> tuple[int, ...]:
         """The nodes that run, each after those that it reads; of those that could run next the one with the lowest index."""
         return self._order

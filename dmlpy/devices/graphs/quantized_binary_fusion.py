@@ -81,7 +81,4 @@ def _writer(ir: GraphIR, use: Use, kinds: Collection[type[OperatorDesc]]) -> int
     """The node of one of some kinds that writes a value that is read here alone, as it is written; None if there is none."""
     source = ir.reads[use]
     node = source[0]
-    if node is None or source not in ir.tensors or type(ir.operators.get(node)) not in kinds:
-        return None
-    is_read_once = len(ir.readers.get(source, ())) == 1 and source not in ir.given and source not in ir.uncovered
-    return node if is_read_once and ir.seen(use) == ir.tensors[source] else None
+    return node if node is not None and type(ir.operators.get(node)) in kinds and ir.is_read_once(source) else None

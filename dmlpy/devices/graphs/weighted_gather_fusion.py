@@ -84,28 +84,20 @@ def _terms(ir: GraphIR, last: int) -> list[_Term]:
             return []
         terms.append(replace(term, nodes=(*term.nodes, node)))
         source = ir.reads[node, "a_tensor"]
-        node = source[0] if _is_own(ir, source) else None
+        node = source[0] if ir.is_read_once(source) else None
     first = None if node is None else _term(ir, source)
     return [] if first is None else [first, *reversed(terms)]
-
-
-def _is_own(ir: GraphIR, source: Source) -> bool:
-    """Whether a value is computed, and read as it is written by one node alone."""
-    if source not in ir.tensors:
-        return False
-    uses, written = ir.readers.get(source, ()), ir.tensors[source]
-    return len(uses) == 1 and source not in ir.given and source not in ir.uncovered and ir.seen(uses[0]) == written
 
 
 def _term(ir: GraphIR, value: Source) -> _Term | None:
     """A value as a term, or None."""
     product = value[0]
-    if product is None or not _is_own(ir, value) or type(ir.operators[product]) is not ElementWiseMultiplyDesc:
+    if product is None or not ir.is_read_once(value) or type(ir.operators[product]) is not ElementWiseMultiplyDesc:
         return None
     for place, other in _OPERANDS:
         source = ir.reads[product, place]
         gather = source[0]
-        if gather is None or not isinstance(desc := ir.operators.get(gather), GatherND1Desc) or not _is_own(ir, source):
+        if gather is None or not isinstance(desc := ir.operators.get(gather), GatherND1Desc) or not ir.is_read_once(source):
             continue
         weight, indices = ir.seen((product, other)), desc.indices_tensor
         is_of_rows = desc.input_dimension_count == _DIMENSIONS and desc.batch_dimension_count == 1 and indices.sizes[-1] == 1
