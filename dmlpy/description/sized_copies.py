@@ -183,8 +183,8 @@ class _Variants:
 
     def use(self, item: _Derived) -> None:
         """Makes a result the last used one."""
-        if self.items[-1] is not item:
-            with suppress(ValueError):  # another thread replaced it
+        with suppress(IndexError, ValueError):  # another thread replaced it, or refused all
+            if self.items[-1] is not item:
                 self.items.remove(item)
                 self.items.append(item)
 

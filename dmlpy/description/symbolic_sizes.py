@@ -109,8 +109,7 @@ class SizeTrace:
         """Gives the symbols other values, and all that was computed with them: later stages are for this example."""
         if self._values[: self._count] == [*sizes]:
             return
-        values = self._values
-        values[: self._count] = sizes
+        values = self._values = [*sizes, *self._values[self._count :]]  # another list: arrays are kept with that of their values
         for at in range(self._count, len(values)):
             if (operation := self._operations[at]) is None:
                 continue

@@ -13,7 +13,7 @@ import pytest
 
 from dmlpy.description.enums import DataType
 from dmlpy.description.sized_arrays import SizedArray
-from dmlpy.description.sized_copies import Kinds, SizedTemplate
+from dmlpy.description.sized_copies import Kinds, SizedTemplate, example_of
 from dmlpy.description.symbolic_sizes import NoTemplateError, SizeTrace, are_symbolic, slice_indices
 from dmlpy.description.tensors import TensorDesc
 from dmlpy.operators.activation import ActivationReluDesc
@@ -314,6 +314,30 @@ def test_an_operation_that_fails_for_an_example_fails_where_it_is_needed() -> No
         copy = template.copy([size])
         assert copy is not None
         assert copy.derive("key", part, compute) == compute(Part(size + 1), False)
+
+
+def test_what_is_refused_meanwhile_is_used_by_nobody() -> None:
+    """Another thread may refuse results between the choice of one and its use."""
+    trace = SizeTrace([6])
+    part = Part(trace.symbols[0])
+    template = SizedTemplate(trace, part)
+    copy = template.copy([6])
+    assert copy is not None
+    assert copy.derive("key", part, lambda part, is_symbolic: (part.size, 3)) == (6, 3)
+    variants = template.variants_of("key", None)
+    (result,) = variants.items
+    variants.refuse()
+    variants.use(result)
+    assert not variants.items
+
+
+def test_arrays_of_an_example_are_those_of_its_sizes() -> None:
+    trace = SizeTrace([5])
+    with trace.active():
+        array = SizedArray.of([trace.symbols[0] * 2], (1,))
+        for size in (5, 7, 5):
+            trace.set_example([size])
+            assert example_of([array])[0].tolist() == [size * 2]
 
 
 @pytest.mark.parametrize(
