@@ -70,6 +70,7 @@ EQUATIONS: dict[str, Sequence[Sequence[int]]] = {
     "bhqd,bhkd->bhqk": [(2, 3, 4, 5), (2, 3, 6, 5)],
     "ab,ab->a": [(3, 4), (3, 4)],
     ",i->i": [(), (3,)],
+    "bi, bij -> b": [(1, 3), (4, 3, 5)],
 }
 GRID = (RNG.uniform(-1.6, 1.6, (2, 3, 4, 2))).astype(np.float32)
 # Of an Upsample by 2 and 3: between elements linear, behind the last one its value.

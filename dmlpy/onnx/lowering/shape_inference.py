@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any
@@ -17,6 +18,7 @@ from dmlpy.onnx.loading.values import Value, value_from_proto
 from dmlpy.onnx.lowering.subgraph_types import infer_from_subgraphs
 from dmlpy.onnx.lowering.symbolic_inference import example_of, slice_sizes, with_symbolic_sizes
 from dmlpy.onnx.nodes import inference_guard
+from dmlpy.onnx.nodes.equations import result_sizes
 from dmlpy.onnx.nodes.node import NotLowered
 from dmlpy.onnx.nodes.windows import cropped_sizes, transposed_sizes
 
@@ -70,6 +72,8 @@ def infer_outputs(node: Node, opsets: Mapping[str, int], types: Mapping[str, Typ
             value = replace(value, sizes=_transposed_sizes(node) or value.sizes)
         if value is not None and index == 0 and node.op_type in ("DynamicSlice", "Slice") and not node.domain:
             value = replace(value, sizes=_sliced_sizes(node) or value.sizes)
+        if value is not None and node.op_type == "Einsum" and not node.domain:
+            value = replace(value, sizes=_product_sizes(node) or value.sizes)
         if value is not None and value.sizes is None and (sizes := _infer_own_sizes(node, opsets, index)) is not None:
             value = replace(value, sizes=sizes)
             from_file.discard(index)
@@ -236,6 +240,15 @@ def _sliced_sizes(node: Node) -> tuple[int, ...] | None:
     if node.problems or data is None or not data.is_static or any(map(_is_open, bounds)):
         return None
     return slice_sizes(node, example_of(data).static_sizes)
+
+
+def _product_sizes(node: Node) -> tuple[int, ...] | None:
+    """The sizes of an Einsum's output; None if its inputs' are unknown. ONNX's inference takes a letter's first size, be it 1."""
+    if node.problems or any(value is None or not value.is_static for value in node.inputs):
+        return None
+    with suppress(NotLowered):  # which its check reports
+        return result_sizes(node.changed(inputs=tuple(value and example_of(value) for value in node.inputs)))
+    return None
 
 
 def _is_open(value: Value | None) -> bool:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 from dmlpy.description.sized_arrays import SizedArray
 from dmlpy.description.symbolic_sizes import is_symbolic, slice_indices, specialize_all
 from dmlpy.graphs.views import broadcast_sizes
+from dmlpy.onnx.nodes.equations import result_sizes
 from dmlpy.onnx.nodes.node import NotLowered
 from dmlpy.onnx.nodes.resizing import resized
 from dmlpy.onnx.nodes.windows import compute_windows, sliced_window, transposed_sizes
@@ -198,16 +199,7 @@ def _sample(node: Node) -> Sequence[tuple[int, ...] | None]:
 
 @_formula("Einsum")
 def _einsum(node: Node) -> Sequence[tuple[int, ...] | None]:
-    """Of equations that name their result, without an ellipsis."""
-    terms, arrow, result = node.attribute("equation", "").replace(" ", "").partition("->")
-    named = terms.split(",")
-    if not arrow or "." in terms or any(len(letters) != node.rank(index) for index, letters in enumerate(named)):
-        return []
-    sizes: dict[str, Any] = {}
-    for index, letters in enumerate(named):
-        for letter, size in zip(letters, node.sizes(index), strict=True):
-            sizes[letter] = size if sizes.get(letter, 1) == 1 else sizes[letter]
-    return [tuple(sizes[letter] for letter in result)]
+    return [result_sizes(node)]
 
 
 @_formula("Gemm")

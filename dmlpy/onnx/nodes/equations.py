@@ -60,6 +60,20 @@ def letters_of(node: Node) -> tuple[list[str], str]:
     return spelled, digits + "".join(once)
 
 
+def result_sizes(node: Node) -> tuple[int, ...]:
+    """The sizes of the result for inputs of known sizes: of a letter the one that is not 1, which the others repeat.
+
+    Raises:
+        NotLowered: the equation does not fit the inputs.
+    """
+    terms, result = letters_of(node)
+    sizes: dict[str, int] = {}
+    for index, term in enumerate(terms):
+        for letter, size in zip(term, node.sizes(index), strict=True):
+            sizes[letter] = size if sizes.get(letter, 1) == 1 else sizes[letter]
+    return tuple(sizes[letter] for letter in result)
+
+
 def equation_problems(node: Node) -> Iterator[Problem]:
     """An equation that its grammar has, which raises, and where the sizes are known, one for these inputs."""
     if not all(node.has(index) and node.value(index).is_static for index in range(len(node.inputs))):
