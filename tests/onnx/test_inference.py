@@ -46,6 +46,16 @@ def test_sizes_are_those_of_onnx(
     assert found["y"].shape == expected
 
 
+@pytest.mark.parametrize("batch", [0, 1])
+@pytest.mark.parametrize("opset", [10, 13, 19])
+def test_an_empty_batch_is_resized_as_another(opset: int, batch: int) -> None:
+    """The product of 10 and 0.7 is 7, as FLOAT rounds it; ONNX's inference gives 6, which is that of no result."""
+    scales = np.float32([1, 1, 0.7])
+    names = ["x", "scales"] if opset < 11 else ["x", "", "scales"]
+    proto = model([make_node("Resize", names, ["y"])], {"x": ["n", 2, 10]}, ["y"], opset=opset, constants={"scales": scales})
+    assert onnx.load(proto).compile("numpy")({"x": np.ones((batch, 2, 10), np.float32)})["y"].shape == (batch, 2, 7)
+
+
 @pytest.mark.parametrize("opset", [11, 13, 21])
 def test_an_entry_by_all_indices_is_a_scalar(opset: int) -> None:
     x = np.arange(6, dtype=np.float32).reshape(2, 3)

@@ -70,6 +70,15 @@ NODES: dict[str, tuple[int, int, Callable[[tuple[int, ...]], Made]]] = {
 }
 """Nodes whose results no schema has sizes for; kinds with fixed dimensions, such as attention, are among the stored nodes."""
 
+EMPTY = frozenset(
+    {
+        *("BiasAdd", "BiasGelu", "DequantizeLinear", "DynamicQuantizeMatMul", "FastGelu", "FusedMatMul", "Gelu", "MatMulIntegerToFloat"),
+        *("MatMulNBits", "QLinearAdd", "QLinearLeakyRelu", "QLinearMul", "QLinearSigmoid", "QLinearSoftmax", "QuantizeLinear"),
+        *("QuickGelu", "SkipLayerNormalization", "SkipSimplifiedLayerNormalization", "TransposeMatMul"),
+    }
+)
+"""Those that take inputs without elements."""
+
 
 def loaded(name: str, made: Made, given: Sequence[int]) -> tuple[onnx.Model, dict[str, Array]]:
     """A model of a node, some of whose inputs are given and others known; the types of outputs are those of the schemas."""
@@ -96,6 +105,29 @@ def test_results_have_the_sizes_of_the_operator(name: str) -> None:
         for given in {(tuple(tensors)), (tensors[0],), (tensors[-1],)}:
             found, arguments = loaded(name, made, given)
             assert found.compile("numpy")(arguments)["y"].shape == tuple(made[2]), (sizes, given)
+
+
+@pytest.mark.parametrize("name", [name for name in NODES if name.split()[0] in EMPTY])
+def test_results_of_nothing_have_no_elements(name: str) -> None:
+    """As in ONNX Runtime: a batch may be empty, or a text without words."""
+    least, most, make = NODES[name]
+    for sizes in ((0, 8), (2, 0, 8), (0, 3, 4, 8))[max(least - 2, 0) : most - 1]:
+        made = make(sizes)
+        found, arguments = loaded(name, made, [at for at, array in enumerate(made[0]) if np.ndim(array)])
+        assert found.compile("numpy")(arguments)["y"].shape == tuple(made[2]), sizes
+
+
+@pytest.mark.parametrize(
+    ("given", "attributes", "expected"),
+    [
+        ([f(3, 0, 4, 5), f(3, 0, 5, 6)], {}, (3, 0, 4, 6)),
+        ([f(0, 4, 5), f(0, 4, 6)], {"transA": 1}, (0, 5, 6)),
+        ([f(0, 4), f(5, 4)], {"transB": 1}, (0, 5)),
+    ],
+)
+def test_products_of_nothing_may_be_transposed(given: list[Array], attributes: dict[str, Any], expected: tuple[int, ...]) -> None:
+    found, arguments = loaded("FusedMatMul", (given, attributes, expected), (0, 1))
+    assert found.compile("numpy")(arguments)["y"].shape == expected
 
 
 def test_a_rule_that_adds_dimensions_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -471,6 +471,37 @@ ROWS = {
         f"no scales of {operator} {opset}": Row(operator, (normal(1, 1, 2, 2), ones(0)), ("has 0 numbers, expected 4",), opset=opset)
         for operator, opset in (("Resize", 10), ("Upsample", 9))
     },
+    **{
+        f"a rotation of {name}": Row(
+            "RotaryEmbedding",
+            (normal(*sizes), np.zeros(places, np.int64), normal(*cache), normal(*cache)),
+            texts,
+            attributes,
+            domain="com.microsoft",
+        )
+        for name, sizes, places, cache, attributes, texts in (
+            ("other places", (1, 3, 12), (2, 3), (9, 2), {}, ("input 1 is [2, 3], expected [1] or [1, 3]",)),
+            ("fewer places", (2, 3, 12), (2, 2), (9, 2), {}, ("input 1 is [2, 2], expected [1] or [2, 3]",)),
+            ("other angles", (1, 3, 3, 4), (1, 3), (9, 3), {}, ("input 2 is [9, 3], expected 2 as second size",)),
+            ("other parts", (1, 3, 16), (1, 3), (9, 3), {"num_heads": 2, "rotary_embedding_dim": 4}, ("input 2 is [9, 3], expected 2",)),
+            ("a part of a head", (1, 3, 10), (1, 3), (9, 2), {}, ("input 0 is [1, 3, 10], expected heads of 4 elements",)),
+        )
+    },
+    "a kernel that is not the weights'": Row(
+        "ConvTransposeWithDynamicPads",
+        (normal(1, 1, 4, 5), normal(1, 2, 1, 1), integers(0, 0, 0, 0)),
+        ("kernel_shape is [3, 3], expected [1, 1]",),
+        {"kernel_shape": [3, 3]},
+        held=(2,),
+        domain="com.microsoft",
+    ),
+    "two pads of four": Row(
+        "ConvTransposeWithDynamicPads",
+        (normal(1, 1, 4, 5), normal(1, 2, 3, 3), integers(0, 0)),
+        ("input 2 is [2], expected [4]",),
+        held=(2,),
+        domain="com.microsoft",
+    ),
     "a signal of three parts": Row("STFT", (normal(1, 16, 3), np.asarray(4), normal(8)), ("[1, 16, 3], expected 1 or 2 as last size",)),
     "offsets of fewer windows": Row(
         "DeformConv",

@@ -19,7 +19,9 @@ from dmlpy.onnx.lowering.subgraph_types import infer_from_subgraphs
 from dmlpy.onnx.lowering.symbolic_inference import example_of, slice_sizes, with_symbolic_sizes
 from dmlpy.onnx.nodes import inference_guard
 from dmlpy.onnx.nodes.equations import result_sizes
+from dmlpy.onnx.nodes.microsoft_outputs import empty_outputs
 from dmlpy.onnx.nodes.node import NotLowered
+from dmlpy.onnx.nodes.resizing import resized
 from dmlpy.onnx.nodes.windows import cropped_sizes, transposed_sizes
 
 if TYPE_CHECKING:
@@ -60,7 +62,7 @@ def infer_outputs(node: Node, opsets: Mapping[str, int], types: Mapping[str, Typ
     """
     from_bodies = infer_from_subgraphs(node)
     inferred: Mapping[str, TypeProto] = {} if node.schema is None or node.problems else _infer_once(node, node.schema, opsets)
-    described = () if not node.domain or node.problems else describe_outputs(node)
+    described = () if not node.domain or node.problems else describe_outputs(node) or empty_outputs(node)
     values: list[Value | None] = []
     from_file: set[int] = set()
     for index, (name, label) in enumerate(zip(node.proto.output, labels, strict=True)):
@@ -74,6 +76,8 @@ def infer_outputs(node: Node, opsets: Mapping[str, int], types: Mapping[str, Typ
             value = replace(value, sizes=_sliced_sizes(node) or value.sizes)
         if value is not None and node.op_type == "Einsum" and not node.domain:
             value = replace(value, sizes=_product_sizes(node) or value.sizes)
+        if value is not None and index == 0 and node.op_type in ("Resize", "Upsample") and not node.domain:
+            value = replace(value, sizes=_resized_sizes(node) or value.sizes)
         if value is not None and value.sizes is None and (sizes := _infer_own_sizes(node, opsets, index)) is not None:
             value = replace(value, sizes=sizes)
             from_file.discard(index)
@@ -266,6 +270,17 @@ def _transposed_sizes(node: Node) -> tuple[int, ...] | None:
         return None
     given = node.changed(inputs=tuple(value and example_of(value) for value in node.inputs))
     return transposed_sizes(given) if given.rank(0) == given.rank(1) else None
+
+
+def _resized_sizes(node: Node) -> tuple[int, ...] | None:
+    """The sizes of what is resized without elements, which ONNX's inference rounds otherwise than ONNX Runtime; None for other data."""
+    data, *others = node.inputs
+    if node.problems or data is None or not data.is_static or 0 not in data.sizes or any(map(_is_open, others)):
+        return None
+    try:
+        return tuple(resized(node)[0])
+    except (NotLowered, ArithmeticError, ValueError):  # the rule names what is wrong
+        return None
 
 
 def _for_inference(node: Node) -> NodeProto:

@@ -8,7 +8,7 @@ from onnx import TensorProto
 
 from dmlpy.messages.problems import Problem
 from dmlpy.onnx.loading.values import can_be_equal, listed_sizes
-from dmlpy.onnx.nodes.ranks import dimension_problems
+from dmlpy.onnx.nodes.ranks import are_known, dimension_problems
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -54,6 +54,8 @@ def size_problems(node: Node) -> list[Problem]:
     problems += _block_problems(node) if node.op_type == "MatMulNBits" else ()
     problems += _batch_problems(node) if node.op_type in _BATCHED else ()
     problems += _embedding_problems(node) if node.op_type == "EmbedLayerNormalization" and not problems else ()
+    problems += _rotation_problems(node) if node.op_type == "RotaryEmbedding" and not node.attribute("is_packed_batching", 0) else ()
+    problems += _transposed_problems(node) if node.op_type == "ConvTransposeWithDynamicPads" else ()
     if (bias := _BIASES.get(node.op_type)) is not None and (columns := _sizes(node, 1)) is not None and len(columns) > 1:
         problems += _vector_problems(node, bias, columns[-1:], of=1)
     if problems or (sizes := _sizes(node, 0)) is None:
@@ -90,6 +92,34 @@ def _batch_problems(node: Node) -> Iterator[Problem]:
         if node.attribute(name, 0):
             expected = f"0 for {len(left)} and {len(right)} dimensions: batches are transposed of tensors of one rank, 3 or more"
             yield Problem("onnx.invalid", name, str(node.attribute(name)), expected)
+
+
+def _rotation_problems(node: Node) -> Iterator[Problem]:
+    """Angles for other elements than a head has, and positions of other batches and steps."""
+    if not are_known(node, 0, 1, 2) or node.rank(0) not in (3, 4) or node.rank(2) != 2:
+        return
+    sizes, cache = node.sizes(0), node.sizes(2)
+    heads, part = int(node.attribute("num_heads", 0)), int(node.attribute("rotary_embedding_dim", 0))
+    width = sizes[3] if len(sizes) > 3 else sizes[2] // heads if heads else 2 * cache[1]
+    if not width or (len(sizes) < 4 and sizes[2] % width):
+        yield _problem(0, sizes, f"heads of {width} elements: {f'num_heads is {heads}' if heads else f'input 2 is {listed_sizes(cache)}'}")
+    elif cache[1] != (part or width) // 2:
+        yield _problem(2, cache, f"{(part or width) // 2} as second size, an angle for each pair of {part or width} elements")
+    if are_known(node, 3) and node.sizes(3) != cache:
+        yield _problem(3, node.sizes(3), f"{listed_sizes(cache)}: a sine for each cosine")
+    if node.sizes(1) not in ((1,), (sizes[0], sizes[-2])):
+        yield _problem(1, node.sizes(1), f"[1] or {listed_sizes((sizes[0], sizes[-2]))}: the batch and the steps of input 0")
+
+
+def _transposed_problems(node: Node) -> Iterator[Problem]:
+    """A kernel_shape that is not the weights', and other than two pads for each axis."""
+    if not are_known(node, 1):
+        return
+    window, stated = node.sizes(1)[2:], node.attribute("kernel_shape")
+    if stated and tuple(stated) != window:
+        yield Problem("onnx.invalid", "kernel_shape", listed_sizes(tuple(stated)), f"{listed_sizes(window)}, the last sizes of input 1")
+    if are_known(node, 2) and node.sizes(2) != (2 * len(window),):
+        yield _problem(2, node.sizes(2), f"[{2 * len(window)}]: a start and an end for each axis")
 
 
 def _embedding_problems(node: Node) -> Iterator[Problem]:

@@ -107,6 +107,8 @@ def _scaled(size: int, scale: float) -> tuple[int, float]:
 
     The product is rounded to FLOAT before it is cut off, so that 10 elements by 0.7 are 7 (ONNX Runtime 1.32.0).
     """
+    if not is_symbolic(size) and not size:
+        return 0, scale
     if is_symbolic(size) and scale > 0:
         more, less = float(np.float32(scale)).as_integer_ratio()
         if more * less < _EXACT and size * (more * less) < _EXACT:
