@@ -73,7 +73,16 @@ NODES: dict[str, tuple[int, int, Callable[[tuple[int, ...]], Made]]] = {
 EMPTY = frozenset(
     {
         *("BiasAdd", "BiasGelu", "DequantizeLinear", "DynamicQuantizeMatMul", "FastGelu", "FusedMatMul", "Gelu", "MatMulIntegerToFloat"),
-        *("MatMulNBits", "QLinearAdd", "QLinearLeakyRelu", "QLinearMul", "QLinearSigmoid", "QLinearSoftmax", "QuantizeLinear"),
+        *(
+            "MatMulNBits",
+            "QLinearAdd",
+            "QLinearConcat",
+            "QLinearLeakyRelu",
+            "QLinearMul",
+            "QLinearSigmoid",
+            "QLinearSoftmax",
+            "QuantizeLinear",
+        ),
         *("QuickGelu", "SkipLayerNormalization", "SkipSimplifiedLayerNormalization", "TransposeMatMul"),
     }
 )
@@ -115,6 +124,13 @@ def test_results_of_nothing_have_no_elements(name: str) -> None:
         made = make(sizes)
         found, arguments = loaded(name, made, [at for at, array in enumerate(made[0]) if np.ndim(array)])
         assert found.compile("numpy")(arguments)["y"].shape == tuple(made[2]), sizes
+
+
+@pytest.mark.parametrize(("sizes", "last", "expected"), [((0, 3, 5, 6), 0, (0, 3, 1, 1)), ((0, 5, 6, 3), 1, (0, 1, 1, 3))])
+def test_means_of_an_empty_batch(sizes: tuple[int, ...], last: int, expected: tuple[int, ...]) -> None:
+    made = [q(*sizes), S, Z, S, Z], {"channels_last": last}, expected
+    found, arguments = loaded("QLinearGlobalAveragePool", made, (0,))
+    assert found.compile("numpy")(arguments)["y"].shape == expected
 
 
 @pytest.mark.parametrize(

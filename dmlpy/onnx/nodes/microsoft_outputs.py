@@ -74,6 +74,25 @@ def _pair(node: Node) -> OutputType:
     return node.value(0).element, broadcast_sizes(node.sizes(0), node.sizes(3)) if are_known(node, 0, 3) else None
 
 
+def _pooled(node: Node) -> OutputType:
+    """One element along each dimension but the batch and the channels, which are the second or the last one."""
+    sizes = node.sizes(0)
+    if 0 in (sizes[1:-1] if node.attribute("channels_last", 0) else sizes[2:]) or len(sizes) < 3:
+        return None, None
+    ones = [1] * (len(sizes) - 2)
+    kept = (sizes[0], *ones, sizes[-1]) if node.attribute("channels_last", 0) else (*sizes[:2], *ones)
+    return node.value(0).element, kept
+
+
+def _joined(node: Node) -> OutputType:
+    """Operands, each of which has a scale and a zero point, behind those of the result, one after the other along an axis."""
+    parts = [node.sizes(index) for index in range(2, len(node.inputs), 3)]
+    axis = node.axis(int(node.attribute("axis", 0)), len(parts[0]))
+    if len({(*sizes[:axis], *sizes[axis + 1 :]) for sizes in parts}) > 1:
+        return None, None
+    return node.value(2).element, (*parts[0][:axis], sum(sizes[axis] for sizes in parts), *parts[0][axis + 1 :])
+
+
 def _dequantized(node: Node) -> OutputType:
     return node.value(1).element, node.sizes(0)
 
@@ -87,5 +106,7 @@ _RULES: dict[str, Callable[[Node], OutputType]] = {
     **dict.fromkeys(("MatMulBnb4", "MatMulNBits"), _blocks),
     **dict.fromkeys(("QLinearAdd", "QLinearMul"), _pair),
     "DequantizeLinear": _dequantized,
+    "QLinearConcat": _joined,
+    "QLinearGlobalAveragePool": _pooled,
     "QuantizeLinear": _quantized,
 }
