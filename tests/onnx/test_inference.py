@@ -56,6 +56,28 @@ def test_an_empty_batch_is_resized_as_another(opset: int, batch: int) -> None:
     assert onnx.load(proto).compile("numpy")({"x": np.ones((batch, 2, 10), np.float32)})["y"].shape == (batch, 2, 7)
 
 
+@pytest.mark.parametrize(("before", "after"), [((0, 1, 2, 2), (0, 1, 4, 3)), ((1, 0, 2, 2), (1, 0, 3, 2)), ((1, 1, 0, 2), (1, 1, 0, 3))])
+@pytest.mark.parametrize("is_known", [True, False])
+def test_what_has_no_elements_is_resized_if_it_stays_so(before: tuple[int, ...], after: tuple[int, ...], is_known: bool) -> None:
+    sizes = np.asarray(after, np.int64)
+    inputs, known = ({"x": before}, {"sizes": sizes}) if is_known else ({"x": before, "sizes": sizes.shape}, {})
+    node = make_node("Resize", ["x", "", "", "sizes"], ["y"])
+    proto = model([node], inputs, ["y"], opset=19, types={"sizes": TensorProto.INT64}, constants=known)
+    given = {"x": np.empty(before, np.float32)} | ({} if is_known else {"sizes": sizes})
+    assert onnx.load(proto).compile("numpy")(given)["y"].shape == after
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float64, np.uint8, np.int64])
+@pytest.mark.parametrize("axis", [-1, 0])
+def test_depths_of_all_types_add_one_dimension(dtype: Any, axis: int) -> None:
+    node = make_node("OneHot", ["at", "depth", "values"], ["y"], axis=axis)
+    constants = {"depth": np.asarray(4, dtype), "values": np.float32([2, 5])}
+    proto = model([node], {"at": [2]}, ["y"], opset=13, types={"at": TensorProto.INT64}, constants=constants)
+    found = onnx.load(proto).compile("numpy")({"at": np.array([1, 3])})["y"]
+    expected = np.float32([[2, 5, 2, 2], [2, 2, 2, 5]])
+    np.testing.assert_array_equal(found, expected if axis else expected.T)
+
+
 @pytest.mark.parametrize("opset", [11, 13, 21])
 def test_an_entry_by_all_indices_is_a_scalar(opset: int) -> None:
     x = np.arange(6, dtype=np.float32).reshape(2, 3)

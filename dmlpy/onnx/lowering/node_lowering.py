@@ -134,6 +134,8 @@ def _match_outputs(node: Node, lowered: LoweredOutputs) -> Iterator[tuple[Value 
         sizes: Sizes = expression.sizes
         if expected.sizes is not None and expected.is_static and node.op_type not in _OWN_SIZES:
             sizes = expected.sizes
+        elif expected.sizes is not None and (added := len(sizes) - len(expected.sizes)) > 0 and sizes[:added] == (1,) * added:
+            sizes = sizes[added:]  # ONNX's inference finds the number of dimensions alone, as of OneHot with a depth of FLOAT64
         elif expected.sizes is None and node.domain and sizes == (1,) and _is_scalar(node):
             sizes = ()
         value = Value(expected.name, element, sizes)

@@ -37,7 +37,7 @@ def resized(node: Node) -> tuple[list[int], list[float | None]]:
     outputs, factors = [*sizes], list[float | None]([1.0] * rank)
     if node.has(3) and (wanted := node.integers(3)):
         for axis, size in zip(named, wanted, strict=True):
-            outputs[axis], factors[axis] = size, _ratio(size, sizes[axis])
+            outputs[axis], factors[axis] = size, _ratio(size, sizes[axis]) if is_symbolic(sizes[axis]) or sizes[axis] else 1.0
         policy = node.attribute("keep_aspect_ratio_policy", "stretch")
         if policy != "stretch":
             ratios = [outputs[axis] / sizes[axis] if (known := factors[axis]) is None else known for axis in named]
@@ -63,7 +63,7 @@ def resize_problems(node: Node) -> Iterator[Problem]:
         return
     if not node.has(0) or (sizes := node.value(0).sizes) is None:
         return
-    if node.has(3) and node.value(0).is_empty and any(size == 0 for size in _named(node, sizes)):
+    if node.has(3) and node.value(0).is_empty and _has_grown(node, sizes):
         yield Problem("onnx.invalid", node.input_label(0), listed(node.sizes(0)), "elements along each dimension that is resized")
         return
     count = len(node.attribute("axes") or sizes)
@@ -77,9 +77,11 @@ def resize_problems(node: Node) -> Iterator[Problem]:
             )
 
 
-def _named(node: Node, sizes: Sequence[Any]) -> list[Any]:
-    """The sizes along the axes that a Resize names, or along all."""
-    return [sizes[node.axis(axis, len(sizes))] for axis in node.attribute("axes") or range(len(sizes))]
+def _has_grown(node: Node, sizes: Sequence[Any]) -> bool:
+    """Whether a dimension without elements is resized to some; as an empty batch that stays so, it is none to resize."""
+    named = [sizes[node.axis(axis, len(sizes))] for axis in node.attribute("axes") or range(len(sizes))]
+    wanted = node.integers(3) if node.value(3).array is not None else None
+    return wanted is not None and any(size == 0 and new != 0 for size, new in zip(named, wanted, strict=False))
 
 
 def _source_problem(node: Node) -> Problem | None:
