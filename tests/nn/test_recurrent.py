@@ -406,7 +406,7 @@ def test_buffers_belong_to_the_cuda_graph_that_captures_their_use(fake_cupy: Fak
         runtime.stream = stream = runtime.begin_capture()
         backward(fake_cupy.asarray(case.upstream["dy"]))
     graph, runtime.stream = runtime.end_capture(stream), 0
-    assert buffers_of(backward) <= {memory.pointer for memory in graph.held}
+    assert buffers_of(backward) <= {memory.pointer for memory in graph.retained}
     del backward
     assert nn.idle_bytes() == (size if part == "call" else 0)
 
