@@ -34,8 +34,6 @@ _SMALL_SIDE = 4
 """Rows and columns of a tile, where the block is too small for larger ones."""
 _THIN = 8
 """Rows of fewer elements are copied column by column, if there are more of them."""
-_VECTOR_BYTES = 32
-"""Bytes of elements that are doubled at once."""
 _NARROW_BYTES = 2
 _SIZE = EncodedCopy.dtype.itemsize
 
@@ -133,8 +131,8 @@ def for_each_block(copy_block: Any) -> TaskBody:
 
 
 def _strided(width: int, isa: Isa) -> Any:
-    """The kernel that copies elements of a width: by vectors those that it transposes or doubles, others one by one."""
-    copy_one, double, halve, side = element_copy(width), _doubling(width), _halving(width, isa), _tile_side(width, isa)
+    """The kernel that copies elements of a width: by vectors those that it transposes or interleaves, others one by one."""
+    copy_one, interleave, halve, side = element_copy(width), _interleaving(width, isa), _halving(width, isa), _tile_side(width, isa)
     copy_large_tiles, copy_small_tiles, small_side = _tiles(width, side), _tiles(width, _SMALL_SIDE), _SMALL_SIDE
 
     @called
@@ -161,8 +159,8 @@ def _strided(width: int, isa: Isa) -> Any:
             else:
                 copy_tiles(to, to_column, source, of_row, columns, rows)
             rows = 0
-        if columns == 2 and to_column == width and to_row == 2 * width and of_row == width and of_column == 0:
-            double(to, source, rows)
+        if columns == 2 and to_column == width and to_row == 2 * width and of_row == width:
+            interleave(to, source, source + of_column, rows)
             rows = 0
         if columns < _THIN and rows > columns:
             to_row, to_column, of_row, of_column, rows, columns = to_column, to_row, of_column, of_row, columns, rows
@@ -226,32 +224,43 @@ def _transposition(width: int, side: int) -> Any:
     return transpose
 
 
-def _doubling(width: int) -> Any:
-    """The kernel `double(to, source, count)`, which writes each of some elements of a width twice."""
-    lanes, copy_one = _VECTOR_BYTES // width, element_copy(width)
-    kind = ir.VectorType(ir.IntType(8 * width), lanes)
-    twice = ir.Constant(ir.VectorType(INDEX, 2 * lanes), [lane // 2 for lane in range(2 * lanes)])
-
-    @intrinsic
-    def double_vector(target: Any, source: Any) -> Any:
-        def generate(builder: Any, arguments: Any) -> None:
-            to, of = arguments
-            value = builder.load(builder.inttoptr(of, kind.as_pointer()), align=width)
-            doubled = builder.shuffle_vector(value, value, twice)
-            builder.store(doubled, builder.inttoptr(to, doubled.type.as_pointer()), align=width)
-
-        return types.void(types.int64, types.int64), generate
+def _interleaving(width: int, isa: Isa) -> Any:
+    """The kernel `interleave(to, first, second, count)`, which writes elements of a width from two rows in turn."""
+    copy_one, many = element_copy(width), isa.lanes * FLOAT_BYTES // width
+    few = max(2, many // 4)
+    interleave_many, interleave_few = _interleaved(width, many), _interleaved(width, few)
 
     @jit
-    def double(to: Any, source: Any, count: Any) -> None:
-        whole = count // lanes * lanes
-        for at in range(0, whole, lanes):
-            double_vector(to + 2 * at * width, source + at * width)
-        for at in range(whole, count):
-            copy_one(to + 2 * at * width, source + at * width)
-            copy_one(to + (2 * at + 1) * width, source + at * width)
+    def interleave(to: Any, first: Any, second: Any, count: Any) -> None:
+        whole, most = count // many * many, count // few * few
+        for at in range(0, whole, many):
+            interleave_many(to + 2 * at * width, first + at * width, second + at * width)
+        for at in range(whole, most, few):
+            interleave_few(to + 2 * at * width, first + at * width, second + at * width)
+        for at in range(most, count):
+            copy_one(to + 2 * at * width, first + at * width)
+            copy_one(to + (2 * at + 1) * width, second + at * width)
 
-    return double
+    return interleave
+
+
+def _interleaved(width: int, lanes: int) -> Any:
+    """The intrinsic `interleave(target, first, second)`, which writes the elements of two vectors in turn."""
+    kind = ir.VectorType(ir.IntType(8 * width), lanes)
+    turns = [[lane // 2 + lane % 2 * lanes for lane in range(start, start + lanes)] for start in (0, lanes)]
+
+    @intrinsic
+    def interleave(target: Any, first: Any, second: Any) -> Any:
+        def generate(builder: Any, arguments: Any) -> None:
+            to, *places = arguments
+            x, y = (builder.load(builder.inttoptr(place, kind.as_pointer()), align=width) for place in places)
+            for half, lanes_of_half in enumerate(turns):
+                value = builder.shuffle_vector(x, y, ir.Constant(ir.VectorType(INDEX, lanes), lanes_of_half))
+                builder.store(value, builder.inttoptr(builder.add(to, ADDRESS(half * lanes * width)), kind.as_pointer()), align=width)
+
+        return types.void(*[types.int64] * 3), generate
+
+    return interleave
 
 
 def _halving(width: int, isa: Isa) -> Any:
