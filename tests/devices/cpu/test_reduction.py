@@ -276,8 +276,8 @@ def test_extremes_of_doubles(function: str, monkeypatch: pytest.MonkeyPatch) -> 
             found = run(desc, {"input_tensor": x}, "cpu")["output_tensor"]
             expected = getattr(x, function.lower())(axis=axes, keepdims=True)
             np.testing.assert_array_equal(found, expected, name)
-            is_zero, signs = expected == 0, np.signbit(np.where(x == 0, x, 0.0 if function == "MIN" else -0.0))
-            signs = (signs.any if function == "MIN" else signs.all)(axis=axes, keepdims=True)
+            is_zero, of_elements = expected == 0, np.signbit(np.where(x == 0, x, 0.0 if function == "MIN" else -0.0))
+            signs = np.asarray((of_elements.any if function == "MIN" else of_elements.all)(axis=axes, keepdims=True))
             np.testing.assert_array_equal(np.signbit(found[is_zero]), signs[is_zero], name)
 
 
