@@ -18,6 +18,9 @@ from dmlpy.messages.problems import DescError, Problem
 
 FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
 
+_FLAGS = (bool, "bool", bool | None, "bool | None")
+"""How parameters that are flags are annotated."""
+
 
 def flag_problems(**flags: Any) -> list[Problem]:
     """A problem for each argument, by name, that is neither True nor False, nor 1 or 0."""
@@ -39,17 +42,21 @@ def is_set(flag: Any) -> bool:
 
 
 def check_flags(function: FunctionT) -> FunctionT:
-    """Makes a function raise DescError for each parameter annotated as `bool` that is passed another value; its signature stays."""
+    """Makes a function raise DescError for each parameter annotated as `bool` that is passed another value; its signature stays.
+
+    A parameter annotated as `bool | None` may be None as well.
+    """
     code, annotations = unwrap(function).__code__, unwrap(function).__annotations__
     names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
-    places = {name: place for place, name in enumerate(names) if annotations.get(name) in (bool, "bool")}
+    places = {name: place for place, name in enumerate(names) if annotations.get(name) in _FLAGS}
+    optional = {name for name in places if annotations[name] not in (bool, "bool")}
     assert places, f"{function.__qualname__} has no flags"
     subject = function.__qualname__.removesuffix(".__init__").removesuffix(".__call__")
 
     @wraps(function)
     def checked(*args: Any, **kwargs: Any) -> Any:
         passed = {name: args[place] if place < len(args) else kwargs.get(name, False) for name, place in places.items()}
-        if problems := flag_problems(**passed):
+        if problems := flag_problems(**{name: value for name, value in passed.items() if value is not None or name not in optional}):
             raise DescError(subject, problems)
         return function(*args, **kwargs)
 

@@ -130,7 +130,7 @@ class Bidirectional(Layer):
         return self.layer.descs
 
     @check_flags
-    def __call__(self, x: Any, mask: Any = None, *, initial_state: Any = None, training: bool = False, **more: Any) -> Any:
+    def __call__(self, x: Any, mask: Any = None, *, initial_state: Any = None, training: bool | None = False, **more: Any) -> Any:
         """Runs the layer outside a model, as `Recurrent` does; states are the forward direction's, then the backward one's."""
         return super().__call__(x, mask, training=training, initial_state=initial_state, **more)
 

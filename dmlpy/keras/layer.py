@@ -314,13 +314,13 @@ class Layer(ABC):
         return self
 
     @check_flags
-    def __call__(self, x: Any, mask: Any = None, *, training: bool = False, **more: Any) -> Array:
+    def __call__(self, x: Any, mask: Any = None, *, training: bool | None = False, **more: Any) -> Array:
         """Runs the layer outside a model; builds it on the default device if it is not built yet.
 
         Args:
             x: an array of the shape that the layer was built for.
             mask: the mask of its steps.
-            training: whether dropout is applied and the values that `backward` needs are saved.
+            training: whether dropout is applied and the values that `backward` needs are saved. None, Keras' default, is False.
             **more: further arguments of some layers, such as the `initial_state` of recurrent ones.
 
         Raises:
@@ -342,7 +342,7 @@ class Layer(ABC):
             raise DescError(self.name, problems)
         with backend.current():
             given_mask = None if steps is None else backend.array(steps, np.bool_)
-            return self.called(backend.array(values, self.input_type), given_mask, training=training, **more)
+            return self.called(backend.array(values, self.input_type), given_mask, training=bool(training), **more)
 
     def called(self, x: Array, mask: Array | None, *, training: bool) -> Array:
         """The result of a call for arrays in the device's memory: the output of `forward`."""

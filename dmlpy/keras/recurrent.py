@@ -361,7 +361,7 @@ class Recurrent(Layer):
         return () if self._passes is None else self._passes.descs
 
     @check_flags
-    def __call__(self, x: Any, mask: Any = None, *, initial_state: Any = None, training: bool = False, **more: Any) -> Any:
+    def __call__(self, x: Any, mask: Any = None, *, initial_state: Any = None, training: bool | None = False, **more: Any) -> Any:
         """Runs the layer outside a model; builds it on the default device if it is not built yet.
 
         Args:
@@ -370,7 +370,7 @@ class Recurrent(Layer):
             initial_state: the initial states, as `return_state` returns them: a list of one array [B, H] or of LSTM's two, or that
                 one array. None: zeros, or the last states of a stateful layer.
             training: whether dropout is applied and the values that `backward` needs are saved. After it `initial_state_gradients` has
-                the gradients of the initial states.
+                the gradients of the initial states. None is False.
             **more: nothing.
 
         Returns:

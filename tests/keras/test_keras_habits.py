@@ -78,6 +78,7 @@ def test_dropout_drops_in_training_only() -> None:
     layer, x = Dropout(0.25), np.ones((40, 50), np.float32)
     layer.build((None, 50), Backend("numpy", 0))
     np.testing.assert_array_equal(layer.forward(x, None, training=False)[0], x)
+    np.testing.assert_array_equal(layer(x, training=None), x)
     y, _ = layer.forward(x, None, training=True)
     assert {*np.unique(y)} == {0, np.float32(1 / 0.75)}
     assert 0.2 < (y == 0).mean() < 0.3
