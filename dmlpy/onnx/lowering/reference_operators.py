@@ -145,7 +145,8 @@ class MelWeightMatrix(OnnxMelWeightMatrix):  # type: ignore[misc, unused-ignore]
     """Each number may be a vector of one element, as models of PyTorch have them."""
 
     def _run(self, *numbers: Array, output_datatype: int | None = None) -> Any:
-        return super()._run(*(array.reshape(-1)[0] for array in numbers), output_datatype=output_datatype)
+        onnx_class: Any = super()
+        return onnx_class._run(*(array.reshape(-1)[0] for array in numbers), output_datatype=output_datatype)
 
 
 class Pow(OpRun):  # type: ignore[misc, unused-ignore]
