@@ -275,7 +275,7 @@ def _transposed_sizes(node: Node) -> tuple[int, ...] | None:
 def _resized_sizes(node: Node) -> tuple[int, ...] | None:
     """The sizes of what is resized without elements, which ONNX's inference rounds otherwise than ONNX Runtime; None for other data."""
     data, *others = node.inputs
-    if node.problems or data is None or not data.is_static or 0 not in data.sizes or any(map(_is_open, others)):
+    if node.problems or data is None or not data.is_static or 0 not in data.static_sizes or any(map(_is_open, others)):
         return None
     try:
         return tuple(resized(node)[0])
