@@ -178,6 +178,7 @@ def test_kinds_of_gradients_are_not_all_known(monkeypatch: pytest.MonkeyPatch) -
                 found = torch.autograd.grad([output, last][:results], module.params, upstream[:results])
                 assert torch.equal(found[0], expected[0])
     [direct] = module._direct.values()
+    assert isinstance(direct, function.DifferentiableCall)
     assert 0 < len(direct._gradients) <= 2
 
 
