@@ -459,8 +459,8 @@ class _TupleStep:
         self._get, self._is_one = itemgetter(*places), len(places) == 1
 
     def __call__(self, values: Sequence[int], results: list[Any]) -> Any:
-        found = self._get(values)
-        return (found,) if self._is_one else found
+        sizes = self._get(values)
+        return (sizes,) if self._is_one else sizes
 
 
 class _PartsStep:
