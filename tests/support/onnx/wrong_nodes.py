@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -84,4 +85,5 @@ def assert_refused(row: Row, way: str) -> None:
         onnx.load(proto).compile("numpy")(given)
     text = str(caught.value)
     assert "wrong" in text
-    assert all(part in text for part in row.texts), text
+    # Ranks are refused before the first size is known, which chosen entries leave open.
+    assert all(part in text or (way == "compress" and re.sub(r"\[\d+", "[?", part) in text) for part in row.texts), text
