@@ -89,6 +89,7 @@ def deformed() -> Array:
 
 DEFORMED = {"X": IMAGE, "W": RNG.standard_normal((3, 2, 2, 2)), "offset": RNG.uniform(-1, 1, (1, 8, 4, 5))}
 SIGNAL = RNG.standard_normal((1, 12, 1))
+LONG_SIGNAL, PRIME_SIGNAL = RNG.standard_normal((1, 480, 1)), RNG.standard_normal((1, 1031, 2))
 THETA = RNG.standard_normal((1, 2, 3))
 
 
@@ -164,6 +165,12 @@ ROWS = {
         )[None],
     ),
     "DFT": Row("DFT", {"x": SIGNAL}, {"length": np.array(12), "axis": np.array(1)}, {}, parts(np.fft.fft(SIGNAL[..., 0]))),
+    "DFT by factors": Row(
+        "DFT", {"x": LONG_SIGNAL}, {"length": np.array(480), "axis": np.array(1)}, {}, parts(np.fft.fft(LONG_SIGNAL[..., 0]))
+    ),
+    "DFT by chirps": Row(
+        "DFT", {"x": PRIME_SIGNAL}, {"length": np.array(1031), "axis": np.array(1)}, {}, parts(np.fft.fft(PRIME_SIGNAL @ [1, 1j]))
+    ),
     "STFT": Row("STFT", {"x": SIGNAL}, {"step": np.array(2), "window": WINDOW}, {}, parts(frames())),
 }
 

@@ -80,15 +80,44 @@ _LEFT, _RIGHT = INTERPOLATED[..., np.arange(21) // 3], INTERPOLATED[..., np.mini
 INTERPOLATED = (_LEFT * (1 - np.arange(21) % 3 / 3) + _RIGHT * (np.arange(21) % 3 / 3)).astype(np.float32)
 SAME_SIZES = np.asarray([1, 1, 1.2, 1.1], np.float32)
 BOXES = np.asarray([[0.3, -2.5, 6.2, 4], [5, 5.5, 4, 9], [1, 1, 1.5, 1.2]], np.float32)
+LONG_SIGNAL, WINDOW = numbers(2, 1000, 2), numbers(480)
+# Shorter transforms err by less than one matrix, whose sums have as many products as there are samples.
+FEW_TERMS = 64
+BY_FACTORS = ["GEMM", "GEMM"]
+for kind in ("ELEMENT_WISE_MULTIPLY", "GEMM"):  # factors between the transforms; the second transforms
+    BY_FACTORS += [kind, kind, "ELEMENT_WISE_SUBTRACT", kind, kind, "ELEMENT_WISE_ADD"]
+BY_FACTORS += ["ELEMENT_WISE_IDENTITY", "ELEMENT_WISE_IDENTITY", "JOIN"]
 STATISTICS = [*numbers(3, 3), np.abs(numbers(3))]
 SIGNAL, HALVES = numbers(2, 20), numbers(3, 4, 5, dtype=np.float16)
 
 
-def spectra(signal: Array, *, step: int, length: int) -> Array:
+def spectra(signal: Array, *, step: int, length: int, window: Array | float = 1.0) -> Array:
     """Halves of the spectra of frames, [batch, frames, bins, 2]."""
     frames = np.lib.stride_tricks.sliding_window_view(signal.astype(np.float64), length, axis=1)[:, ::step]
-    found = np.fft.rfft(frames)
+    found = np.fft.rfft(frames * np.asarray(window, np.float64))
     return np.stack([found.real, found.imag], axis=-1).astype(np.float32)
+
+
+def transformed(x: Array, axis: int, length: int | None = None, *, inverse: bool = False, onesided: bool = False) -> Array:
+    """A DFT along an axis, its last dimension the parts of numbers."""
+    given = x.astype(np.float64)
+    signal = given[..., 0] + (1j * given[..., 1] if x.shape[-1] == 2 else 0)
+    if inverse and onesided:
+        return np.asarray(np.fft.irfft(signal, length, axis)[..., None]).astype(x.dtype)
+    found = (np.fft.ifft if inverse else np.fft.fft)(signal, length, axis)
+    if onesided:
+        found = np.take(found, range(found.shape[axis] // 2 + 1), axis)
+    return np.stack([found.real, found.imag], -1).astype(x.dtype)
+
+
+def spectrum_row(
+    sizes: Sequence[int], axis: int, length: int | None = None, dtype: Any = np.float32, operators: Sequence[str] | None = None, **how: bool
+) -> Row:
+    """A DFT with what NumPy gives for it."""
+    x = numbers(*sizes, dtype=dtype)
+    constants = [None if length is None else np.int64(length), np.int64(axis)]
+    attributes = {name: int(value) for name, value in how.items()}
+    return Row("DFT", [x], attributes, 20, constants, operators, [transformed(x, axis % x.ndim, length, **how)], terms=FEW_TERMS)
 
 
 def normalized(x: Array, scale: Array, bias: Array, mean: Array, variance: Array) -> Array:
@@ -279,6 +308,44 @@ ROWS = [
     Row(  # as PyTorch's exporter writes it
         "STFT", [SIGNAL], {}, 17, [np.int64(3), None, np.int64(8)], ["CONVOLUTION"], [spectra(SIGNAL, step=3, length=8)], terms=512
     ),
+    # By one matrix, and by shorter transforms where these are faster
+    spectrum_row((2, 128, 2), 1, operators=["GEMM"]),
+    spectrum_row((2, 1009, 2), 1, operators=["GEMM"]),  # a prime
+    spectrum_row((2, 320, 1), 1, onesided=True, operators=["GEMM"]),
+    spectrum_row((3, 480, 1), 1, onesided=True, operators=BY_FACTORS),
+    spectrum_row((2, 484, 3, 2), 1, inverse=True),  # along an axis in the middle
+    spectrum_row((2, 600, 1), -2),
+    spectrum_row((300, 2, 2), 0, 512),  # zeros are appended
+    spectrum_row((2, 300, 2), 1, 289, inverse=True),  # samples are cut off
+    spectrum_row((2, 512, 2), 1, dtype=np.float16),
+    spectrum_row((2, 301, 2), 1, 600, inverse=True, onesided=True),
+    spectrum_row((2, 200, 2), 1, 625, inverse=True, onesided=True),  # an odd length, zeros appended
+    spectrum_row((1, 4913, 2), 1),  # 17 · 17 · 17
+    spectrum_row((1, 4096, 1), 1, onesided=True),
+    spectrum_row((1, 1031, 2), 1),  # primes without a matrix: alone, as a factor, and of few samples
+    spectrum_row((1, 2062, 2), 1, inverse=True),
+    spectrum_row((1, 450, 1), 1, 20011, onesided=True),
+    Row(
+        "STFT",
+        [LONG_SIGNAL[..., :1]],
+        {},
+        17,
+        [np.int64(100), WINDOW],
+        expected=[spectra(LONG_SIGNAL[..., 0], step=100, length=480, window=WINDOW)],
+        terms=FEW_TERMS,
+    ),
+    Row("STFT", [LONG_SIGNAL], {"onesided": 0}, 17, [np.int64(300), None, np.int64(256)], terms=FEW_TERMS),
+    Row(
+        "STFT",
+        [LONG_SIGNAL[..., 0].astype(np.float16)],
+        {},
+        17,
+        [np.int64(130), WINDOW.astype(np.float16)],
+        expected=[
+            spectra(LONG_SIGNAL[..., 0].astype(np.float16), step=130, length=480, window=WINDOW.astype(np.float16)).astype(np.float16)
+        ],
+        terms=FEW_TERMS,
+    ),
     # Places between elements
     Row(
         "DeformConv", [IMAGE, numbers(4, 3, 2, 3), numbers(2, 12, 5, 4)], {"strides": [2, 2], "pads": [1, 1, 2, 1], "dilations": [1, 1]}, 19
@@ -381,6 +448,19 @@ def test_nodes_become_operators_that_give_what_onnx_says(part: int) -> None:
             check(row)
         except AssertionError as error:
             raise AssertionError(f"{label(row)}: {error}") from error
+
+
+def test_frames_are_multiplied_by_a_window_that_is_an_input() -> None:
+    """Those that one matrix transforms, and longer ones."""
+    for length, device in ((8, "numpy"), (480, "numpy"), (480, "cpu")):
+        node = make_node("STFT", ["x", "step", "window"], ["y"])
+        signal = LONG_SIGNAL[..., :1]
+        built = model([node], {"x": signal.shape, "window": [length]}, ["y"], opset=17, constants={"step": np.int64(200)})
+        loaded = onnx.load(built)
+        assert loaded.interpretation().records[0].where == "directml"
+        expected = spectra(signal[..., 0], step=200, length=length, window=WINDOW[:length])
+        found = loaded.compile(device)({"x": signal, "window": WINDOW[:length]})["y"]
+        assert_close(found, expected, np.float32, terms=FEW_TERMS, what=f"{length} on {device}")
 
 
 ROW, LOW = np.float32([[[-9, -1, 1, 9]]]), np.float32([[[-3, -2, -1]]])
