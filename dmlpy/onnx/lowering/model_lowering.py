@@ -395,7 +395,7 @@ class Lowering:
         stage = self.stages.setdefault(index, HostStage(index))
         assert isinstance(stage, HostStage)
         values: Values = [None if value is None else replace(value, array=None, stage=index) for value in node.outputs]
-        where: Placement = "deferred" if deferred else "invalid" if makes_invalid(problems) else "host"
+        where: Placement = "deferred" if deferred else "invalid" if self._is_invalid(problems) else "host"
         if where == "host" and (unsupported := find_host_problems(node)):
             where, problems = "nowhere", unsupported
         elif where == "host" and not self._has_host(node):
@@ -430,6 +430,10 @@ class Lowering:
             or host_evaluation.is_supported(node.op_type, node.opset, node.domain)
             or (self.level < LATEST and _is_lowered_at_latest(node, self.model))
         )
+
+    def _is_invalid(self, problems: Sequence[Problem]) -> bool:
+        """Whether a node with these problems contradicts ONNX. `Prediction` overrides it."""
+        return makes_invalid(problems)
 
     def _record(
         self,
