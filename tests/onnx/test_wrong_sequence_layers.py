@@ -7,9 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.support.onnx.hidden_sizes import WAYS
 from tests.support.onnx.models import Array
-from tests.support.onnx.wrong_nodes import Row, assert_refused, integers, normal
+from tests.support.onnx.wrong_nodes import Row, assert_refused, in_all_ways, integers, normal
 
 
 def recurrent(
@@ -149,7 +148,6 @@ ROWS = {
 
 
 @pytest.mark.each_value
-@pytest.mark.parametrize("way", ["known", *WAYS])
-@pytest.mark.parametrize("name", ROWS)
+@pytest.mark.parametrize(("name", "way"), in_all_ways(ROWS))
 def test_a_layer_that_contradicts_onnx_is_refused(name: str, way: str) -> None:
     assert_refused(ROWS[name], way)

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.support.onnx.hidden_sizes import WAYS
-from tests.support.onnx.wrong_nodes import Row, assert_refused, integers, normal
+from tests.support.onnx.wrong_nodes import Row, assert_refused, in_all_ways, integers, normal
 
 ROWS = {
     "a mean of no image": Row("GlobalAveragePool", (normal(2, 3),), ("X", "3]", "at least 3 dimensions")),
@@ -152,7 +151,7 @@ ROWS = {
     "offsets of fewer windows": Row(
         "DeformConv",
         (normal(1, 1, 3, 3), normal(1, 1, 2, 2), normal(1, 8, 1, 2)),
-        ("input 2 'offset' is [1, 8, 1, 2], expected [1, 8, 2, 2]: 4 places for each of [2, 2] windows",),
+        ("input 2 'offset' is [1, 8, 1, 2],", "expected [1, 8, 2, 2]: 4 places for each of [2, 2] windows"),
         opset=22,
     ),
     "factors of fewer windows": Row(
@@ -165,7 +164,6 @@ ROWS = {
 
 
 @pytest.mark.each_value
-@pytest.mark.parametrize("way", ["known", *WAYS])
-@pytest.mark.parametrize("name", ROWS)
+@pytest.mark.parametrize(("name", "way"), in_all_ways(ROWS))
 def test_a_window_that_contradicts_onnx_is_refused(name: str, way: str) -> None:
     assert_refused(ROWS[name], way)

@@ -60,12 +60,18 @@ def fold_empty_value(value: Value) -> Value:
 
 
 def fold_empty_outputs(node: Node) -> dict[str, Array] | None:
-    """The outputs of a node by name if none of them has elements, else None; also for a node with subgraphs, which may be invalid."""
+    """The outputs of a node by name if none of them has elements, else None; also for a node with subgraphs, which may be invalid.
+
+    The sizes of all its tensors are known then: its other operands were compared with them.
+    """
     wanted = [value for value in node.outputs if value is not None]
     if not wanted or any(value.array is None for value in wanted) or _has_subgraphs(node):
         return None
+    # Elements and sizes that only a run has may contradict ONNX.
     if node.domain == "" and node.op_type in _CHECKED_BY_ELEMENTS and node.has(1) and node.value(1).array is None:
-        return None  # it may contradict ONNX, as a run shows
+        return None
+    if any(value is not None and value.kind == "tensor" and not value.is_static for value in node.inputs):
+        return None
     return {value.name: value.array for value in wanted if value.array is not None}
 
 

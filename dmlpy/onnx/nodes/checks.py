@@ -193,7 +193,7 @@ def _check_boxes_of_images(node: Node) -> Iterator[Problem]:
 def _check_matrices(node: Node) -> Iterator[Problem]:
     """A matrix for each image."""
     size = node.value(1).array if node.has(1) else None
-    if size is None or not are_known(node, 0):
+    if size is None:
         return
     if size.size not in (4, 5) or size.min() < 1:
         yield Problem("onnx.invalid", node.input_label(1), listed(size.ravel().tolist()), "4 or 5 sizes of an image, none of them 0")

@@ -9,12 +9,14 @@ from dmlpy.description.sized_arrays import SizedArray, are_indices
 from dmlpy.description.symbolic_sizes import example_size
 from dmlpy.messages.naming import listed
 from dmlpy.messages.problems import Problem
+from dmlpy.onnx.nodes.operands import nothing_to_index
 from dmlpy.onnx.nodes.ranks import are_known, other_size_problems
 from dmlpy.onnx.nodes.windows import unpooled_sizes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from dmlpy.onnx.loading.values import Array
     from dmlpy.onnx.nodes.node import Node
 
 
@@ -26,12 +28,20 @@ def element_problems(node: Node) -> Iterator[Problem]:
     size = node.sizes(0)[axis]
     indices = node.known_indices(1, size)
     if indices is not None and not are_indices(indices, _compared_size(node, size)):
-        wrong = int(indices.min() if indices.min() < -size else indices.max())
-        yield Problem("onnx.invalid", node.input_label(1), str(wrong), f"{-size} to {size - 1}: axis {axis} of {listed(node.sizes(0))}")
+        yield _beyond(node, indices, axis)
     if node.op_type.startswith("Scatter") and are_known(node, 1):
         yield from other_size_problems(node, 2, node.sizes(1), "an update for each index")
     if "Elements" in node.op_type or node.op_type == "Scatter":
         yield from _place_problems(node, axis)
+
+
+def _beyond(node: Node, indices: Array, axis: int) -> Problem:
+    """The problem of known indices some of which are beyond the elements along an axis."""
+    size = node.sizes(0)[axis]
+    if not size:
+        return nothing_to_index(node)
+    wrong = int(indices.min() if indices.min() < -size else indices.max())
+    return Problem("onnx.invalid", node.input_label(1), str(wrong), f"{-size} to {size - 1}: axis {axis} of {listed(node.sizes(0))}")
 
 
 def _compared_size(node: Node, size: int) -> int:
@@ -85,8 +95,7 @@ def tuple_problems(node: Node) -> Iterator[Problem]:
     for at, size in enumerate(node.sizes(0)[batch : batch + node.sizes(1)[-1]]):
         indices = node.known_indices(1, size, at)
         if indices is not None and not are_indices(indices, _compared_size(node, size)):
-            wrong, axis = int(indices.min() if indices.min() < -size else indices.max()), batch + at
-            yield Problem("onnx.invalid", node.input_label(1), str(wrong), f"{-size} to {size - 1}: axis {axis} of {listed(node.sizes(0))}")
+            yield _beyond(node, indices, batch + at)
 
 
 def _angle_problems(node: Node) -> Iterator[Problem]:

@@ -161,6 +161,11 @@ def _scattered(node: Node) -> Iterator[Problem]:
         yield _problem(node, 2, listed(wanted), why)
 
 
+def nothing_to_index(node: Node) -> Problem:
+    """The problem of indices along an axis that has no elements: no range of indices would be right."""
+    return _problem(node, 0, f"elements for the indices, {_sized(node, 1)}")
+
+
 def _extreme(node: Node) -> Iterator[Problem]:
     """The largest of no elements has no place."""
     axis = node.axis(int(node.attribute("axis", 0)), node.rank(0))
@@ -179,7 +184,7 @@ def _looked_up(node: Node) -> Iterator[Problem]:
         axis = node.axis(int(node.attribute("axis", 0)), len(sizes))
         axes = range(axis, axis + 1)
     if prod(indices) and any(not sizes[axis] for axis in axes):
-        yield _problem(node, 0, f"elements for the indices, {_sized(node, 1)}")
+        yield nothing_to_index(node)
 
 
 _RULES: dict[str, Callable[[Node], Iterator[Problem]]] = {

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from dmlpy.messages.naming import listed, plural
 from dmlpy.messages.problems import Problem
-from dmlpy.onnx.loading.values import listed_sizes
+from dmlpy.onnx.loading.values import can_be_equal, listed_sizes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -88,6 +88,7 @@ def are_known(node: Node, *indices: int) -> bool:
 
 
 def other_size_problems(node: Node, index: int, wanted: tuple[int, ...], meaning: str) -> Iterator[Problem]:
-    """An input whose sizes are known and do not match the others."""
-    if are_known(node, index) and node.sizes(index) != wanted:
-        yield Problem("onnx.invalid", node.input_label(index), listed(node.sizes(index)), f"{listed(wanted)}: {meaning}")
+    """An input whose sizes do not match the others, as far as they are known."""
+    sizes = node.value(index).sizes if node.has(index) else None
+    if sizes is not None and not can_be_equal(sizes, wanted):
+        yield Problem("onnx.invalid", node.input_label(index), listed_sizes(sizes), f"{listed(wanted)}: {meaning}")

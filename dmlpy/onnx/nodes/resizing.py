@@ -10,6 +10,7 @@ import numpy as np
 from dmlpy.description.symbolic_sizes import applied, example_size, is_close, is_symbolic
 from dmlpy.messages.naming import listed, plural
 from dmlpy.messages.problems import Problem
+from dmlpy.onnx.nodes.node import NotLowered, unknown_sizes_problem
 from dmlpy.onnx.nodes.ranks import are_known
 
 if TYPE_CHECKING:
@@ -35,6 +36,8 @@ def resized(node: Node) -> tuple[list[int], list[float | None]]:
     rank = len(sizes)
     named = [node.axis(axis, rank) for axis in node.attribute("axes") or range(rank)]
     outputs, factors = [*sizes], list[float | None]([1.0] * rank)
+    if node.has(3) and node.has(2) and not are_known(node, 2):  # they contradict the sizes if there are any
+        raise NotLowered([unknown_sizes_problem(node.input_label(2), node.value(2))])
     if node.has(3) and (wanted := node.integers(3)):
         for axis, size in zip(named, wanted, strict=True):
             outputs[axis], factors[axis] = size, _ratio(size, sizes[axis]) if is_symbolic(sizes[axis]) or sizes[axis] else 1.0

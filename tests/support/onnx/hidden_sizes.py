@@ -100,6 +100,10 @@ WAYS: Mapping[str, Callable[[ModelProto, Mapping[str, Any]], Hidden]] = {
 }
 
 
+OLDEST = {"compress": 9, "loop": 11}
+"""The opset from which on there is a way: that of its operator, or of loops without states."""
+
+
 def is_hidable(case: Any, way: str) -> bool:
     """Whether a way can hide the sizes of a case."""
     graph = case.model.graph
@@ -109,9 +113,9 @@ def is_hidable(case: Any, way: str) -> bool:
     tensors = [array for array in given if isinstance(array, np.ndarray) and array.dtype != object]
     if way == "compress":
         return any(array.ndim and array.dtype.isbuiltin == 1 for array in tensors)
-    if way == "loop":  # before opset 11 it has states; rows are tensors
-        if case.model.opset_import[0].version < 11:
-            return False
+    if case.model.opset_import[0].version < OLDEST.get(way, 0):
+        return False
+    if way == "loop":  # rows are tensors
         return all(item.type.tensor_type.elem_type in _GATHERED for item in graph.output)
     return bool(given)
 
