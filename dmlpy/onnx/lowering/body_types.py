@@ -83,7 +83,8 @@ def _body_problems(
         found += [problem.under(proto.name or proto.op_type) for problem in inner_problems]
         for label, value in zip(proto.output, inner.outputs, strict=True):
             stated = declared.get(label, Value(label, None, None))
-            inferred = stated if value is None or type_text(value) is None else value
+            known = value is not None and type_text(value) is not None and not (proto.op_type == "Loop" and _fills(stated, value))
+            inferred = value if value is not None and known else stated
             found.append(type_problem(label, stated, inferred, "the nodes make"))
             scope[label] = inferred
     if not any(found):
@@ -94,7 +95,7 @@ def _body_problems(
 
 
 def _fills(value: Value, state: Value) -> bool:
-    """Whether a value is the content of a state that is optional: the next iteration reads it as such."""
+    """Whether a value is the content of a state that is optional: the next iteration reads it as such, and the last one gives it."""
     made, kept = type_text(value), type_text(state)
     return made is not None and kept == f"optional of {made}"
 
